@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/urfave/cli/v2"
@@ -109,8 +110,11 @@ type linting struct {
 	scan     scan.Options
 	progress *progress
 	reading  sync.Mutex
-	index    *pyindex.Index         // nil: none is asked
-	bases    map[[2]string]lintBase // that were read, by reference and platform
+	index    *pyindex.Index // nil: none is asked
+	// named are the indexes that Dockerfiles name, by their addresses.
+	named        map[string]*pyindex.Index
+	namedOptions pyindex.Options
+	bases        map[[2]string]lintBase // that were read, by reference and platform
 	// wheels says how the files of packages are read; Most is 0 if they are not.
 	wheels  predict.Options
 	fetched map[string]int64 // bytes by wheels
@@ -150,6 +154,8 @@ func newLinting(c *cli.Context) (*linting, error) {
 		if l.index, err = pyindex.New(address, o); err != nil {
 			return nil, fmt.Errorf("--index: %w", err)
 		}
+		o.Timeout = namedTime
+		l.named, l.namedOptions = map[string]*pyindex.Index{}, o
 	}
 	l.progress = watch(c, &l.scan.Layers)
 	set, err := l.decided.rules.Packs()
@@ -233,7 +239,9 @@ func (l *linting) one(ctx context.Context, j lintJob) *dockerlint.File {
 		in.Machines, in.Policy = p.Targets, filepath.Base(p.File)
 	}
 	if l.index != nil && !l.typed {
-		in.Wheel = func(name, spec string) (*dockerlint.Wheel, string) { return l.wheel(ctx, name, spec) }
+		in.Wheel = func(name, spec string, from dockerlint.Indexes) (*dockerlint.Wheel, string) {
+			return l.wheel(ctx, name, spec, from)
+		}
 		in.Index = func(url string) (exists, known bool) { return indexExists(ctx, url) }
 	}
 	if l.wheels.Most > 0 && !l.typed {
@@ -268,13 +276,51 @@ func (l *linting) one(ctx context.Context, j lintJob) *dockerlint.File {
 	return shift(dockerlint.Lint(in, l.known), j.line)
 }
 
-// wheel asks the index for a release.
-func (l *linting) wheel(ctx context.Context, name, spec string) (*dockerlint.Wheel, string) {
-	r, err := l.index.Find(ctx, name, spec)
+// wheel asks indexes for a release.
+func (l *linting) wheel(ctx context.Context, name, spec string, from dockerlint.Indexes) (*dockerlint.Wheel, string) {
+	of, why := l.indexes(from)
+	if why != "" {
+		return nil, why
+	}
+	r, err := of.Find(ctx, name, spec)
 	if err != nil {
 		return nil, oneLine(err.Error())
 	}
 	return &dockerlint.Wheel{Version: r.Version, Requires: r.Requires, Small: r.Pure || r.Largest > 0 && r.Largest <= pylock.Small}, ""
+}
+
+// Limits of the indexes that Dockerfiles name: those of one lint, and the time for an answer of
+// one.
+const (
+	maxNamed  = 20
+	namedTime = 30 * time.Second
+)
+
+// indexes returns the indexes of an install, or why they are not asked. That of --index takes
+// PyPI's place.
+func (l *linting) indexes(from dockerlint.Indexes) (s pyindex.Several, why string) {
+	if l.index == nil {
+		return s, "no index is asked"
+	}
+	s.First = from.First
+	for _, url := range from.URLs {
+		if url == "" {
+			s.Indexes = append(s.Indexes, l.index)
+			continue
+		}
+		if l.named[url] == nil {
+			if len(l.named) >= maxNamed {
+				return s, fmt.Sprintf("the files name more than %d package indexes", maxNamed)
+			}
+			x, err := pyindex.New(url, l.namedOptions)
+			if err != nil {
+				return s, oneLine(err.Error())
+			}
+			l.named[url] = x
+		}
+		s.Indexes = append(s.Indexes, l.named[url])
+	}
+	return s, ""
 }
 
 // indexExists asks whether PyTorch has an index.

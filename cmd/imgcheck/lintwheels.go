@@ -17,7 +17,7 @@ const toldFetched = 1e6
 // readWheels lets a lint read at most most bytes of each wheel.
 func (l *linting) readWheels(most int64, set *packs.Packs) {
 	l.fetched = map[string]int64{}
-	l.wheels = predict.Options{Index: l.index, Most: most, Packs: set, Fetched: func(wheel string, bytes int64) { l.fetched[wheel] += bytes }}
+	l.wheels = predict.Options{Indexes: l.indexes, Most: most, Packs: set, Fetched: func(wheel string, bytes int64) { l.fetched[wheel] += bytes }}
 	l.wheels.Cache = memory{} // several targets install the same wheel
 	if l.scan.Layers.Cache != nil {
 		l.wheels.Cache = l.scan.Layers.Cache

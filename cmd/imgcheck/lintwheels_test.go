@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,6 +62,53 @@ func TestTellFetched(t *testing.T) {
 		l := &linting{fetched: map[string]int64{"a": n / 2, "b": n / 2}}
 		if l.tellFetched(&b); b.String() != want {
 			t.Errorf("%d: %q", n, &b)
+		}
+	}
+}
+
+// TestLintNamedIndex: an index that a Dockerfile names is asked for its packages, and one that
+// cannot be asked leaves them unknown, with the reason and without its login.
+func TestLintNamedIndex(t *testing.T) {
+	server, err := imagetest.Registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	p := readPrediction(t, "../../testdata/predictions/ort-no-cudnn.txtar")
+	index, fetched := p.index(t)
+	ref, err := server.Push("wheels:base", textImage(t, p.base))
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := httptest.NewServer(http.NotFoundHandler())
+	defer none.Close()
+	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer closed.Close()
+	locked := strings.Replace(closed.URL, "://", "://ci:secret@", 1)
+	t.Setenv("IMGCHECK_CACHE", t.TempDir())
+	for _, c := range []struct {
+		lines   string
+		status  int
+		fetches bool
+		want    string
+	}{
+		{"RUN pip install --extra-index-url " + index + " onnxruntime-gpu==1.19.2", exitFindings, true, "onnxruntime-gpu 1.19.2 needs libcudnn.so.9"},
+		{"ENV PIP_INDEX_URL=" + index + "\nRUN pip install onnxruntime-gpu==1.19.2", exitFindings, false, "onnxruntime-gpu 1.19.2 needs libcudnn.so.9"},
+		{"RUN pip config set global.index-url " + index + "\nRUN pip install onnxruntime-gpu==1.19.2", exitFindings, false, "onnxruntime-gpu 1.19.2 needs libcudnn.so.9"},
+		{"RUN pip install --extra-index-url " + index + " --extra-index-url " + locked + " onnxruntime-gpu==1.19.2", exitOK, false, "what onnxruntime-gpu brings: " + strings.TrimPrefix(closed.URL, "http://") + " answered 401"},
+		{"RUN pip install --index-url http://ci:secret@wheels.example/simple onnxruntime-gpu==1.19.2", exitOK, false, "what onnxruntime-gpu brings: wheels.example is not asked over plain HTTP"},
+		{"RUN pip install onnxruntime-gpu==1.19.2", exitFindings, false, "what onnxruntime-gpu brings: " + strings.TrimPrefix(none.URL, "http://") + " answered 404"},
+	} {
+		file := filepath.Join(t.TempDir(), "Dockerfile")
+		if err := os.WriteFile(file, []byte("FROM "+ref+"\n"+c.lines+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		*fetched = 0
+		var out, errs bytes.Buffer
+		status := run(context.Background(), []string{"imgcheck", "lint", "--config", "none", "--all", "--wheels", "64", "--index", none.URL + "/simple", file}, &out, &errs)
+		text := out.String() + errs.String()
+		if status != c.status || !strings.Contains(text, c.want) || *fetched > 0 != c.fetches || strings.Contains(text, "secret") {
+			t.Errorf("%s: status %d, %d bytes:\n%s", c.lines, status, *fetched, text)
 		}
 	}
 }

@@ -320,14 +320,14 @@ func (c *composeFiles) own(n *yaml.Node, dir string) *yaml.Node {
 		b.Content = append(b.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
 	}
 	if n.Kind == yaml.ScalarNode {
-		set("context", c.rebased(n, dir))
+		set("context", c.relocated(n, dir))
 		return b
 	}
 	for _, key := range []string{"context", "dockerfile", "target", "args", "dockerfile_inline"} {
 		switch v := get(n, key); {
 		case v == nil:
 		case key == "context":
-			set(key, c.rebased(v, dir))
+			set(key, c.relocated(v, dir))
 		case key == "args" && v.Kind == yaml.SequenceNode:
 			set(key, pairs(v))
 		default:
@@ -348,9 +348,9 @@ func pairs(list *yaml.Node) *yaml.Node {
 	return m
 }
 
-// rebased returns a context that is relative to dir as one relative to c.dir, if it is a path
+// relocated returns a context that is relative to dir as one relative to c.dir, if it is a path
 // that is known.
-func (c *composeFiles) rebased(n *yaml.Node, dir string) *yaml.Node {
+func (c *composeFiles) relocated(n *yaml.Node, dir string) *yaml.Node {
 	text, known := expand(n.Value)
 	if dir == c.dir || n.Kind != yaml.ScalarNode || !known || strings.Contains(text, "://") || strings.HasPrefix(text, "git@") || path.IsAbs(text) {
 		return n
@@ -377,7 +377,7 @@ func merged(s, by service) service {
 // addService adds the build of a service.
 func (c *composeFiles) addService(name string, s service) {
 	if get(s.build, "context") == nil {
-		dot := c.rebased(&yaml.Node{Kind: yaml.ScalarNode, Value: ".", Line: s.at.line}, s.dir)
+		dot := c.relocated(&yaml.Node{Kind: yaml.ScalarNode, Value: ".", Line: s.at.line}, s.dir)
 		s.build.Content = append(s.build.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "context"}, dot)
 	}
 	before := len(c.list)

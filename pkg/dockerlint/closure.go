@@ -33,7 +33,7 @@ type Requested struct {
 
 // brings names what may bring libraries of CUDA's with a package: it, or a package that it
 // requires. It is empty if none does.
-func (w *walk) brings(x *wheel, noDeps bool) string {
+func (w *walk) brings(x *wheel, from Indexes, noDeps bool) string {
 	if w.wheelOf == nil {
 		return x.name
 	}
@@ -53,7 +53,7 @@ func (w *walk) brings(x *wheel, noDeps bool) string {
 			return r.Name
 		}
 		seen[r] = true
-		got, why := w.wheelOf(r.Name, r.Spec)
+		got, why := w.wheelOf(r.Name, r.Spec, from)
 		if why != "" || got == nil {
 			if why != "" {
 				w.unknown = append(w.unknown, Unknown{x.line, "what " + r.Name + " requires: " + why})
@@ -114,10 +114,11 @@ func (w *walk) mayBring(o *install) string {
 		if x.plain || listed(w.Plain, x.name) || w.isTool(x.name) || w.hasNeeds(x.name) {
 			continue
 		}
-		if o.locked || o.others() {
+		from, known := o.asks(x)
+		if o.locked || !known && o.others() {
 			return fmt.Sprintf("%s (line %d) may bring it", x.name, x.line)
 		}
-		switch by := w.brings(x, o.noDeps); by {
+		switch by := w.brings(x, from, o.noDeps); by {
 		case "":
 		case x.name:
 			return fmt.Sprintf("%s (line %d) may bring it", x.name, x.line)

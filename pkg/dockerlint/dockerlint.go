@@ -82,9 +82,9 @@ type Input struct {
 	Base func(ref, platform string) (*Base, string)
 	// Context returns a file of the build context, by its path there; nil: it is not read.
 	Context func(name string) ([]byte, bool)
-	// Wheel returns the highest release of a distribution on PyPI that specifiers allow, or why
-	// it is not known; nil: no index is asked.
-	Wheel func(name, specifiers string) (*Wheel, string)
+	// Wheel returns the release of a distribution that specifiers allow and that an installer
+	// takes of some indexes, or why it is not known; nil: no index is asked.
+	Wheel func(name, specifiers string, from Indexes) (*Wheel, string)
 	// Predict judges an image with the files of the packages that are installed, and returns the
 	// libraries that these lack, which packages of the prospect it has judged as a whole, and
 	// reasons why others are not known; nil: no files are read.
@@ -128,7 +128,7 @@ type linter struct {
 	base   func(ref, platform string) (*Base, string)
 	// context returns a file of the build context.
 	context func(name string) ([]byte, bool)
-	wheelOf func(name, specifiers string) (*Wheel, string)
+	wheelOf func(name, specifiers string, from Indexes) (*Wheel, string)
 	// predicted judges the files of packages.
 	predicted func(Prospect) ([]Predicted, []bool, []NotPredicted)
 	index     func(url string) (exists, known bool)

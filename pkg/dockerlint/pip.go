@@ -32,6 +32,12 @@ type install struct {
 	// namedAt has the lines of those that another instruction names.
 	namedAt map[string]int
 	noDeps  bool
+	// oneIndex says that the first index that has a package is the only one asked for it, and early
+	// that releases before a final one are taken.
+	oneIndex, early bool
+	// hidden says that packages may come from a place that is no index, or is not known:
+	// --find-links, --no-index, --torch-backend.
+	hidden bool
 	// locked is set if it installs no other packages than those of wheels.
 	locked bool
 	// constraints are the releases that constraints files pin, by names.
@@ -101,6 +107,7 @@ func (w *walk) pip(c command) *install {
 	if len(words) == 0 || words[0].text != "install" {
 		return nil
 	}
+	in.oneIndex = c.name() == "uv"
 	in.options(w, words[1:])
 	in.named(w, c.name() == "uv")
 	in.constrain()
@@ -173,8 +180,17 @@ func (in *install) option(w *walk, name, value string, known bool) {
 		in.unknown = append(in.unknown, "the overrides of "+value)
 	case "-i", "--index-url", "--default-index":
 		in.index = append(in.index, value)
+		in.hidden = in.hidden || !known
 	case "--extra-index-url", "--index", "-f", "--find-links":
 		in.extra = append(in.extra, value)
+		in.hidden = in.hidden || !known || name == "-f" || name == "--find-links"
+	case "--no-index", "--torch-backend":
+		in.hidden = true
+	case "--index-strategy":
+		in.oneIndex = in.oneIndex && value == "first-index"
+		in.hidden = in.hidden || value == "unsafe-first-match"
+	case "--pre", "--prerelease":
+		in.early = true
 	case "-e", "--editable":
 		in.own(w, value, known)
 	case "-t", "--target", "--prefix", "--root":

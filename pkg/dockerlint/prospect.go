@@ -27,6 +27,7 @@ type Prospect struct {
 // Installed is a distribution that an instruction installs into an environment.
 type Installed struct {
 	Name, Spec, Extras string
+	Indexes            Indexes
 	// Alone says that what it requires is not installed with it: --no-deps, a lock. Locked says
 	// that a lock names it, so that it may be there for another one.
 	Alone, Locked bool
@@ -92,10 +93,16 @@ func (w *walk) predictIn(python string) {
 		for i := range in.wheels {
 			x := &in.wheels[i]
 			gone := slices.ContainsFunc(w.uninstalls, func(r removed) bool { return r.path == x.name })
-			if x.maybe || x.name == "" || gone || w.otherIndex(in, x) {
+			if x.maybe || x.name == "" || gone {
 				continue
 			}
-			p.Packages = append(p.Packages, Installed{Name: x.name, Spec: x.spec, Extras: x.extras, Alone: in.noDeps || in.locked, Locked: in.locked, File: x.file, FileName: x.fileName})
+			indexes, known := in.asks(x)
+			if !known && w.otherIndex(in, x) {
+				continue
+			} else if !known {
+				indexes = Indexes{URLs: []string{""}}
+			}
+			p.Packages = append(p.Packages, Installed{Name: x.name, Spec: x.spec, Extras: x.extras, Alone: in.noDeps || in.locked, Locked: in.locked, File: x.file, FileName: x.fileName, Indexes: indexes})
 			from = append(from, x)
 		}
 	}

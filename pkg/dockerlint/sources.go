@@ -12,6 +12,7 @@ import (
 // indexSettings are the settings of an installer that name package indexes.
 type indexSettings struct {
 	index, extra []string // variables
+	other        []string // variables that change where packages come from
 	files        []string // the places of its configuration in the image
 }
 
@@ -22,11 +23,13 @@ var (
 	pipSettings = &indexSettings{
 		index: []string{"PIP_INDEX_URL"},
 		extra: []string{"PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"},
+		other: []string{"PIP_NO_INDEX"},
 		files: []string{"/etc/pip.conf", "/etc/xdg/pip/pip.conf", "/root/.config/pip/pip.conf", "/root/.pip/pip.conf"},
 	}
 	uvSettings = &indexSettings{
 		index: []string{"UV_DEFAULT_INDEX", "UV_INDEX_URL"},
 		extra: []string{"UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"},
+		other: []string{"UV_NO_INDEX", "UV_INDEX_STRATEGY", "UV_TORCH_BACKEND"},
 		files: []string{"/etc/uv/uv.toml", "/root/.config/uv/uv.toml"},
 	}
 )
@@ -42,7 +45,9 @@ var indexVariables = slices.Concat(pipSettings.index, pipSettings.extra, uvSetti
 type named struct {
 	url  string // as written if it is not known
 	only bool   // it takes PyPI's place
-	line int
+	// links says that it is no index: find-links.
+	links bool
+	line  int
 }
 
 // configured are the indexes that configuration names, for pip and for uv.
@@ -74,8 +79,14 @@ func (in *install) named(w *walk, uv bool) {
 		} else if !n.only {
 			in.name(n.url, n.line, &in.extra)
 		}
+		in.hidden = in.hidden || n.links
 	}
 	in.take(w, s.extra, &in.extra)
+	for _, name := range s.other {
+		if value, is := in.vars[name]; is && value.text != "" || w.value(name) != "" {
+			in.hidden = true
+		}
+	}
 }
 
 // take adds the indexes that variables name.
@@ -95,6 +106,7 @@ func (in *install) take(w *walk, names []string, to *[]string) {
 		}
 		for _, url := range strings.Fields(value) {
 			in.name(url, line, to)
+			in.hidden = in.hidden || strings.HasSuffix(name, "FIND_LINKS")
 		}
 	}
 }
@@ -123,9 +135,53 @@ func (in *install) lineOf(url string) int {
 	return in.line
 }
 
-// others reports whether an index that is not PyPI is named.
+// Indexes are the package indexes of an install.
+type Indexes struct {
+	// URLs are their addresses, in the order in which the installer asks them; "" stands for
+	// PyPI. An address may have a login.
+	URLs []string
+	// First says that the first index that has a package is the only one asked for it, as uv
+	// does; else the highest release of all is taken.
+	First bool
+}
+
+// asks returns the indexes that an install asks for a package, and whether they are known.
+func (in *install) asks(x *wheel) (from Indexes, known bool) {
+	urls := in.index
+	if x.index != "" {
+		urls = []string{x.index}
+	} else if in.hidden || in.early && in.others() || len(in.index) > 1 {
+		return from, false
+	}
+	if len(urls) == 0 {
+		urls = []string{""}
+	}
+	if x.index == "" && in.oneIndex {
+		urls = slices.Concat(in.extra, urls)
+	} else if x.index == "" {
+		urls = slices.Concat(urls, in.extra)
+	}
+	for _, url := range urls {
+		if name, rest, ok := strings.Cut(url, "="); ok && !strings.Contains(name, ":") { // uv's NAME=URL
+			url = rest
+		}
+		switch {
+		case url == "" || isPyPI(url):
+			url = ""
+		case !strings.HasPrefix(url, "https://") && !strings.HasPrefix(url, "http://") || strings.Contains(url, "$"):
+			return from, false
+		}
+		if !slices.Contains(from.URLs, url) {
+			from.URLs = append(from.URLs, url)
+		}
+	}
+	from.First = in.oneIndex
+	return from, true
+}
+
+// others reports whether packages may come from a place that is not PyPI.
 func (in *install) others() bool {
-	return slices.ContainsFunc(slices.Concat(in.index, in.extra), func(url string) bool { return !isPyPI(url) })
+	return in.hidden || slices.ContainsFunc(slices.Concat(in.index, in.extra), func(url string) bool { return !isPyPI(url) })
 }
 
 func isPyPI(url string) bool {
@@ -135,7 +191,7 @@ func isPyPI(url string) bool {
 // configSet reads `pip config set global.index-url URL`. After an unset the index is not known.
 func (w *walk) configSet(c command, args []string) {
 	if slices.Contains(args, "unset") {
-		w.config.add(false, named{"pip config", true, c.line})
+		w.config.add(false, named{url: "pip config", only: true, line: c.line})
 		return
 	}
 	i := slices.Index(args, "set")
@@ -154,9 +210,11 @@ func (w *walk) configSet(c command, args []string) {
 // namedBy returns the indexes of a setting of pip's configuration.
 func namedBy(key, value string, line int) (list []named) {
 	switch strings.ReplaceAll(key, "_", "-") {
+	case "no-index":
+		list = append(list, named{url: "no-index", line: line})
 	case "index-url", "extra-index-url", "find-links":
 		for _, url := range strings.Fields(value) {
-			list = append(list, named{url, strings.HasPrefix(key, "index"), line})
+			list = append(list, named{url, strings.HasPrefix(key, "index"), strings.HasPrefix(key, "find"), line})
 		}
 	}
 	return list

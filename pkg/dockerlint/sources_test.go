@@ -37,7 +37,7 @@ func FuzzConfigIndexes(f *testing.F) {
 			t.Error("a comment changes the indexes")
 		}
 		before := configIndexes(append([]byte("[global]\nindex-url = https://first/simple\n"), text...), uv, 7)
-		if len(before) == 0 || before[0] != (named{"https://first/simple", true, 7}) {
+		if len(before) == 0 || before[0] != (named{"https://first/simple", true, false, 7}) {
 			t.Errorf("the first setting is not read first: %+v", before)
 		}
 	})

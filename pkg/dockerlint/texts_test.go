@@ -143,17 +143,21 @@ func lintText(t *testing.T, k *dockerlint.Knowledge, a *txtar.Archive) *dockerli
 }
 
 // indexOf returns a package index of the lines `wheel NAME VERSION small|large REQUIREMENT,…`
-// and `index URL`: all others do not exist. Without such lines none is asked.
-func indexOf(comment string) (wheel func(name, spec string) (*dockerlint.Wheel, string), index func(string) (exists, known bool)) {
+// and `index URL`: all others do not exist; `at URL wheel …` is one of a named index. Without such lines none is asked.
+func indexOf(comment string) (wheel func(name, spec string, from dockerlint.Indexes) (*dockerlint.Wheel, string), index func(string) (exists, known bool)) {
 	wheels, urls := map[string]*dockerlint.Wheel{}, map[string]bool{}
 	for line := range strings.Lines(comment) {
-		switch w := strings.Fields(line); {
+		w, at := strings.Fields(line), ""
+		if len(w) > 2 && w[0] == "at" {
+			at, w = w[1], w[2:]
+		}
+		switch {
 		case len(w) > 3 && w[0] == "wheel":
 			x := &dockerlint.Wheel{Version: w[2], Small: w[3] == "small"}
 			if len(w) > 4 {
 				x.Requires = strings.Split(strings.Join(w[4:], " "), ", ")
 			}
-			wheels[w[1]] = x
+			wheels[at+" "+w[1]] = x
 		case len(w) == 2 && w[0] == "index":
 			urls[w[1]] = true
 		}
@@ -161,9 +165,11 @@ func indexOf(comment string) (wheel func(name, spec string) (*dockerlint.Wheel, 
 	if len(wheels)+len(urls) == 0 {
 		return nil, nil
 	}
-	return func(name, _ string) (*dockerlint.Wheel, string) {
-		if x := wheels[name]; x != nil {
-			return x, ""
+	return func(name, _ string, from dockerlint.Indexes) (*dockerlint.Wheel, string) {
+		for _, url := range from.URLs {
+			if x := wheels[url+" "+name]; x != nil {
+				return x, ""
+			}
 		}
 		return nil, "the index has no " + name
 	}, func(url string) (bool, bool) { return urls[url], true }
@@ -235,7 +241,7 @@ func FuzzLint(f *testing.F) {
 	base.Findings = []dockerlint.BaseFinding{{Rule: "missing-library", Severity: packs.Error, Message: "a: not found", Library: "a", Paths: []string{"usr/lib/b"}}}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		in := dockerlint.Input{Path: "Dockerfile", Text: text, Base: func(string, string) (*dockerlint.Base, string) { return base, "" }, Context: func(string) ([]byte, bool) { return text, true }}
-		in.Wheel = func(name, _ string) (*dockerlint.Wheel, string) {
+		in.Wheel = func(name, _ string, _ dockerlint.Indexes) (*dockerlint.Wheel, string) {
 			return &dockerlint.Wheel{Version: "1", Small: true, Requires: []string{name + "-a", "b[x]>1", string(text)}}, ""
 		}
 		in.Machines = []targets.Machine{{GPU: "V100", Arch: 70}, {GPU: "L4", Arch: 89, Driver: "550"}}

@@ -39,8 +39,9 @@ type Base struct {
 
 // Options are the settings of predictions.
 type Options struct {
-	// Index is asked for wheels; nil: only wheels of the build context are known.
-	Index *pyindex.Index
+	// Indexes returns those that are asked for wheels, or why they are not; nil: only wheels of
+	// the build context are known.
+	Indexes func(dockerlint.Indexes) (pyindex.Several, string)
 	// Most is the number of bytes that are read of one wheel.
 	Most  int64
 	Cache Cache // of what was read of wheels; nil: none

@@ -46,6 +46,7 @@ type wanted struct {
 	by    int
 	alone bool
 	from  *dockerlint.Installed // nil if another one requires it
+	asks  dockerlint.Indexes
 }
 
 // resolve chooses a release of each distribution: the first that asks for one decides.
@@ -54,7 +55,7 @@ func (r *resolver) resolve(packages []dockerlint.Installed) {
 	var todo []wanted
 	for i := range packages {
 		p := &packages[i]
-		todo = append(todo, wanted{dockerlint.Requested{Name: p.Name, Spec: p.Spec, Extras: p.Extras}, i, p.Alone, p})
+		todo = append(todo, wanted{dockerlint.Requested{Name: p.Name, Spec: p.Spec, Extras: p.Extras}, i, p.Alone, p, p.Indexes})
 	}
 	for seen := map[dockerlint.Requested]bool{}; len(todo) > 0; {
 		w := todo[0]
@@ -101,7 +102,7 @@ func (r *resolver) take(w wanted) []wanted {
 	env["python_version"], env["python_full_version"] = r.python.release, r.python.release+".0"
 	var list []wanted
 	for _, q := range dockerlint.RequiredBy(requires, w.Extras, env) {
-		list = append(list, wanted{q, w.by, false, nil})
+		list = append(list, wanted{q, w.by, false, nil, w.asks})
 	}
 	return list
 }
@@ -123,7 +124,8 @@ func satisfies(has, spec string) bool {
 	return err == nil && ok
 }
 
-// read reads a wheel of the build context or the index.
+// read reads a wheel of the build context or of the indexes that the install asks; those ask for
+// what a package requires as well.
 func (r *resolver) read(w wanted) (requires []string, d *distribution, why string) {
 	if w.from != nil && len(w.from.File) > 0 {
 		c, err := readFile(w.from.FileName, w.from.File, r.python.platform())
@@ -132,10 +134,14 @@ func (r *resolver) read(w wanted) (requires []string, d *distribution, why strin
 		}
 		return c.Requires, &distribution{name: w.Name, version: c.Version, by: w.by, contents: c}, ""
 	}
-	if r.o.Index == nil {
+	if r.o.Indexes == nil {
 		return nil, nil, "no index is asked"
 	}
-	x, err := r.o.Index.Wheel(r.ctx, w.Name, w.Spec, r.python.platform())
+	indexes, why := r.o.Indexes(w.asks)
+	if why != "" {
+		return nil, nil, why
+	}
+	x, err := indexes.Wheel(r.ctx, w.Name, w.Spec, r.python.platform())
 	if err != nil {
 		return nil, nil, err.Error()
 	}

@@ -25,6 +25,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/internal/version"
@@ -69,6 +70,9 @@ type Options struct {
 	Client   *http.Client // nil: imgcheck's own
 	Insecure bool         // plain HTTP and certificates that are not verified
 	Cache    Cache        // nil: none
+	// Timeout, if not 0, limits each request; after an index could not be reached, it is not
+	// asked again.
+	Timeout time.Duration
 }
 
 // Index is a package index. Its methods may be called at the same time.
@@ -83,6 +87,8 @@ type Index struct {
 	requests int
 	ranges   int // requests for parts
 	read     int // bytes of pages
+	once     bool
+	failed   error // why it could not be reached, if once is set
 }
 
 // New returns the index at an address, https://pypi.org/simple.
@@ -96,6 +102,9 @@ func New(address string, o Options) (*Index, error) {
 		*x.client = *o.Client
 	} else {
 		x.client.Transport = source.Patient(source.Transport(o.Insecure), source.Options{})
+	}
+	if o.Timeout > 0 {
+		x.client.Timeout, x.once = o.Timeout, true
 	}
 	x.client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if len(via) >= 10 {
@@ -306,8 +315,11 @@ func (x *Index) do(ctx context.Context, u *url.URL, headers map[string]string) (
 	}
 	x.mu.Lock()
 	*n++
-	beyond := *n > most
+	beyond, failed := *n > most, x.failed
 	x.mu.Unlock()
+	if failed != nil {
+		return nil, failed
+	}
 	if beyond {
 		return nil, fmt.Errorf("%s was asked %d times", x.base.Host, most)
 	}
@@ -327,16 +339,27 @@ func (x *Index) do(ctx context.Context, u *url.URL, headers map[string]string) (
 	}
 	resp, err := x.client.Do(req)
 	if err != nil {
-		if known := source.HostError(u.Host, err); known != nil {
-			return nil, known
+		err = unreached(u, err)
+		if x.once && u.Host == x.base.Host {
+			x.mu.Lock()
+			x.failed = err
+			x.mu.Unlock()
 		}
-		var ue *url.Error
-		if errors.As(err, &ue) {
-			err = ue.Err // its address may hold a login
-		}
-		return nil, fmt.Errorf("asking %s: %w", u.Host, err)
+		return nil, err
 	}
 	return resp, nil
+}
+
+// unreached says why a server gave no answer.
+func unreached(u *url.URL, err error) error {
+	if known := source.HostError(u.Host, err); known != nil {
+		return known
+	}
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err // its address may hold a login
+	}
+	return fmt.Errorf("asking %s: %w", u.Host, err)
 }
 
 // metadata returns the METADATA of a wheel.

@@ -34,6 +34,9 @@ func (s Several) Wheel(ctx context.Context, name, specifiers string, on Platform
 
 // among returns the answer that an installer takes.
 func among[T any](s Several, name string, ask func(*Index) (T, error), release func(T) string) (best T, err error) {
+	if len(s.Indexes) == 1 {
+		return ask(s.Indexes[0])
+	}
 	found := false
 	var high version.Version
 	for _, x := range s.Indexes {

@@ -114,7 +114,8 @@ func TestSeveral(t *testing.T) {
 		{[]*simple{low, high}, false, ">2", "no wheel of app>2"},
 		{[]*simple{low, failing}, false, "", "answered 401"},
 		{[]*simple{low, failing}, true, "", "1.0"},
-		{[]*simple{none}, false, "", "no index has app"},
+		{[]*simple{none, none}, false, "", "no index has app"},
+		{[]*simple{none}, false, "", "answered 404"},
 		{nil, false, "", "no index has app"},
 	} {
 		several := pyindex.Several{First: c.first}
