@@ -147,6 +147,14 @@ func TestLogin(t *testing.T) {
 	}
 }
 
+// A page does not lead to a cloud's metadata service.
+func TestLedToMetadata(t *testing.T) {
+	s := newSimple(t, `<a href="https://169.254.169.254/app-1.0`+cu121+`" data-core-metadata="true">`, nil)
+	if _, err := s.index(t, "").Find(context.Background(), "app", ""); err == nil || !strings.Contains(err.Error(), "169.254.169.254 is not asked") {
+		t.Error(err)
+	}
+}
+
 // Pages of very many files are refused.
 func TestLargePages(t *testing.T) {
 	s := newSimple(t, strings.Repeat("<a href=x>", 200_001), nil)
