@@ -291,8 +291,9 @@ func (in *install) first(w *walk) string {
 	return ""
 }
 
-// torchIndex matches the index of PyTorch for a CUDA.
-var torchIndex = regexp.MustCompile(`^https?://download\.pytorch\.org/whl/(cu\d+)/?$`)
+// torchIndex matches the index of PyTorch for a CUDA, and that of the builds which are tested
+// before a release: it has the same builds of each release.
+var torchIndex = regexp.MustCompile(`^https?://download\.pytorch\.org/whl/(?:test/)?(cu\d+)/?$`)
 
 // indexes judges the indexes of PyTorch, and whether they have the release that is pinned.
 func (w *walk) indexes() {
