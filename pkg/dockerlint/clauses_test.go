@@ -76,6 +76,14 @@ func TestChecks(t *testing.T) {
 		}
 		indexes = append(indexes, l.Names...)
 	}
+	for _, s := range k.SystemWithout {
+		if len(s.Sources) == 0 || len(s.Libraries) == 0 || len(s.Packages) == 0 {
+			t.Errorf("%v: needs libraries, packages and sources", s.Packages)
+		}
+	}
+	if !k.without("curl", []string{"libGL.so.1"}) || k.without("ffmpeg", []string{"libGL.so.1"}) || k.without("curl", []string{"libGL.so.1", "libcudnn.so.9"}) || k.without("curl", nil) {
+		t.Error("without: curl brings no libGL.so.1; of ffmpeg and of other libraries it is not known")
+	}
 	for _, r := range k.Releases {
 		for _, b := range r.Builds {
 			if !slices.Contains(indexes, b) || listed(k.Absent, b) || len(r.Sources) == 0 {

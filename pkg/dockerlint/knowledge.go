@@ -39,6 +39,8 @@ type tables struct {
 	// that bring it.
 	SystemPythons  []*SystemPython `yaml:"system_pythons"`
 	PythonPackages []string        `yaml:"python_packages"`
+	// SystemWithout are packages of distributions that do not bring some libraries.
+	SystemWithout []*SystemWithout `yaml:"system_without"`
 	// Plain are distributions that bring no CUDA library.
 	Plain          []*Listed `yaml:"plain"`
 	DriverFiles    []string  `yaml:"driver_files"`
@@ -56,6 +58,26 @@ type Listed struct {
 	Names    []string `yaml:"names"`
 	Packages []string `yaml:"packages"`
 	Sources  []string `yaml:"sources"`
+}
+
+// SystemWithout are packages of distributions that bring none of some libraries, nor does any
+// package that they require or recommend.
+type SystemWithout struct {
+	Libraries []string `yaml:"libraries"`
+	Packages  []string `yaml:"packages"`
+	Sources   []string `yaml:"sources"`
+}
+
+// without reports whether a package of the system is known to bring none of some libraries.
+func (k *Knowledge) without(name string, libraries []string) bool {
+	for _, library := range libraries {
+		if !slices.ContainsFunc(k.SystemWithout, func(s *SystemWithout) bool {
+			return slices.Contains(s.Libraries, library) && slices.Contains(s.Packages, name)
+		}) {
+			return false
+		}
+	}
+	return len(libraries) > 0
 }
 
 // Release says which of PyTorch's indexes have a release of torch.

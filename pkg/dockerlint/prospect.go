@@ -225,7 +225,7 @@ func (w *walk) mayBringFile(p *Predicted) string {
 		}
 	}
 	for _, a := range w.adds {
-		if cudaPackage.MatchString(a.name) || !p.GPU {
+		if cudaPackage.MatchString(a.name) || !p.GPU && !w.without(a.name, p.Libraries) {
 			return fmt.Sprintf("the package %s (line %d) may bring it", a.name, a.line)
 		}
 	}
