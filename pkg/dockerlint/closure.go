@@ -107,11 +107,12 @@ func extrasOf(line string) (bare, extras string) {
 	return line, ""
 }
 
-// mayBring says which package of an install may bring libraries of CUDA's, or is empty.
-func (w *walk) mayBring(o *install) string {
+// mayBring says which package of an install, other than lacking, may bring libraries of CUDA's,
+// or is empty.
+func (w *walk) mayBring(o *install, lacking *wheel) string {
 	for i := range o.wheels {
 		x := &o.wheels[i]
-		if x.plain || listed(w.Plain, x.name) || w.isTool(x.name) || w.hasNeeds(x.name) {
+		if x == lacking || x.plain || listed(w.Plain, x.name) || w.isTool(x.name) || w.hasNeeds(x.name) {
 			continue
 		}
 		from, known := o.asks(x)

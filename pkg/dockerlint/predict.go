@@ -217,19 +217,19 @@ func (w *walk) needs() {
 			}
 			cuda, cudnn := w.majors()
 			if n.CUDA != "" && !slices.Contains(cuda, n.CUDA) {
-				w.lacks(in, x, "CUDA", n.CUDA, cuda, n)
+				w.lacks(x, "CUDA", n.CUDA, cuda, n)
 			} else if n.CUDNN != "" && !slices.Contains(cudnn, n.CUDNN) {
-				w.lacks(in, x, "cuDNN", n.CUDNN, cudnn, n)
+				w.lacks(x, "cuDNN", n.CUDNN, cudnn, n)
 			}
 		}
 	}
 }
 
 // need returns the libraries that a package needs, or nil if they are not known: a row of
-// the tables, or a stack of the packs for frameworks that are installed for GPUs alone.
+// the tables, or a stack of the packs. Of TensorFlow it asks them only where the base has CUDA.
 func (w *walk) need(x *wheel) *Need {
 	known := false
-	for _, n := range w.allNeeds() {
+	for _, n := range w.allNeeds(len(w.libraries().CUDA) > 0) {
 		if n.Package != x.name {
 			continue
 		}
@@ -244,10 +244,12 @@ func (w *walk) need(x *wheel) *Need {
 	return nil
 }
 
-func (w *walk) allNeeds() []*Need {
+// allNeeds returns the rows of the tables and of the packs. Those of a framework that is often
+// installed for its CPU side, TensorFlow, hold if incidental is set.
+func (w *walk) allNeeds(incidental bool) []*Need {
 	rows := slices.Clone(w.Needs)
 	for _, s := range w.Packs.Stacks {
-		if s.Build == "" && !s.Incidental {
+		if s.Build == "" && (incidental || !s.Incidental) {
 			rows = append(rows, &Need{Package: s.Package, Versions: s.Versions, CUDA: s.CUDA, CUDNN: packs.Numbers(s.CUDNN, 1)})
 		}
 	}
@@ -256,7 +258,7 @@ func (w *walk) allNeeds() []*Need {
 
 // hasNeeds reports whether a package is known to need libraries, so that it brings none.
 func (w *walk) hasNeeds(name string) bool {
-	return slices.ContainsFunc(w.allNeeds(), func(n *Need) bool { return n.Package == name })
+	return slices.ContainsFunc(w.allNeeds(false), func(n *Need) bool { return n.Package == name })
 }
 
 // otherIndex reports whether an index that is not PyPI may have another build of a package
@@ -322,7 +324,7 @@ func (w *walk) majors() (cuda, cudnn []string) {
 }
 
 // lacks reports a library that a package needs and the image will not have.
-func (w *walk) lacks(in *install, x *wheel, library, needs string, has []string, n *Need) {
+func (w *walk) lacks(x *wheel, library, needs string, has []string, n *Need) {
 	v := values{"package": x.name, "version": x.version, "library": library, "needs": needs, "base": w.from.Ref, "from": strconv.Itoa(w.from.Line), "has": strings.Join(has, ", "), "advice": w.advice(library, n)}
 	if x.where != "" {
 		v["version"] += " (" + x.where + ")"
@@ -331,7 +333,7 @@ func (w *walk) lacks(in *install, x *wheel, library, needs string, has []string,
 	if len(has) > 0 {
 		clause = "other"
 	}
-	u := w.mayAdd(in)
+	u := w.mayAdd(x)
 	if u != "" || w.base == nil {
 		if len(has) == 0 {
 			v["has"] = "none"
@@ -351,10 +353,10 @@ func (w *walk) lacks(in *install, x *wheel, library, needs string, has []string,
 	w.add(f)
 }
 
-// mayAdd names what may add a library and is not known, or is empty.
-func (w *walk) mayAdd(in *install) string {
+// mayAdd names what may add a library that a package lacks and is not known, or is empty.
+func (w *walk) mayAdd(x *wheel) string {
 	for _, o := range w.installs {
-		if by := w.mayBring(o); by != "" {
+		if by := w.mayBring(o, x); by != "" {
 			return by
 		}
 	}
