@@ -401,7 +401,7 @@ var (
 // reason.
 func TestPredictions(t *testing.T) {
 	names, err := filepath.Glob("../../testdata/predictions/*.txtar")
-	if err != nil || len(names) < 12 {
+	if err != nil || len(names) < 30 {
 		t.Fatal(len(names), err)
 	}
 	server, err := imagetest.Registry()
