@@ -6,13 +6,14 @@
 // a report leaves out is empty.
 //
 // The package knows neither images nor rules. A template is the user's own and is trusted; the
-// texts of a report are not.
+// texts of a report are not. The text of a template, its values and its steps are bounded.
 package templates
 
 import (
 	"bytes"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -53,11 +54,15 @@ func Example(name string) (string, error) {
 }
 
 // Template is a template that was checked.
-type Template struct{ t *template.Template }
+type Template struct {
+	t   *template.Template
+	run *meter // of Write
+}
 
 // Parse reads a template. Its error is one line with the name and the line of the mistake.
 func Parse(name, text string) (*Template, error) {
-	t, err := template.New(name).Funcs(functions()).Parse(text)
+	p := &Template{}
+	t, err := template.New(name).Funcs(bounded(functions(), p)).Parse(text)
 	if err != nil {
 		return nil, failed(err)
 	}
@@ -68,12 +73,15 @@ func Parse(name, text string) (*Template, error) {
 	for _, each := range t.Templates() {
 		if each.Tree != nil {
 			c.walk(each.Tree, each.Root)
+			stepping(each.Root)
+			step(each.Root)
 		}
 	}
 	if c.err != nil {
 		return nil, c.err
 	}
-	return &Template{t}, nil
+	p.t = t
+	return p, nil
 }
 
 // quoted matches the texts in a template that may be keys of dictionaries that it makes.
@@ -103,7 +111,8 @@ func cell(v any) string {
 	return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 }
 
-// Write writes the images of a set. An error is one line with the template's name and line.
+// Write writes the images of a set. An error is one line with the template's name and line. It
+// must not be called twice at once.
 func (t *Template) Write(w io.Writer, set *report.Set) error {
 	var text bytes.Buffer
 	if err := report.SetJSON(&text, set, report.Options{}); err != nil {
@@ -115,12 +124,16 @@ func (t *Template) Write(w io.Writer, set *report.Set) error {
 	if err := d.Decode(&values); err != nil {
 		return err
 	}
-	var out bytes.Buffer
-	if err := t.t.Execute(&out, numbered(values)); err != nil {
+	t.run = &meter{}
+	err := t.t.Execute(t.run, numbered(values))
+	if at := (template.ExecError{}); err != nil && !errors.As(err, &at) { // of the writer: without the template's name
+		err = fmt.Errorf("template: %s: %w", t.t.Name(), err)
+	}
+	if err != nil {
 		return failed(err)
 	}
 	// text/template writes this for a field that is left out
-	_, err := plain.NewWriter(w, false).Write(bytes.ReplaceAll(out.Bytes(), []byte("<no value>"), nil))
+	_, err = plain.NewWriter(w, false).Write(bytes.ReplaceAll(t.run.out.Bytes(), []byte("<no value>"), nil))
 	return err
 }
 
