@@ -44,11 +44,13 @@ func (f *frames) Send(msg []byte) error {
 // Recv reads a message.
 func (f *frames) Recv() ([]byte, error) {
 	size := -1
-	for {
+	for first := true; ; first = false {
 		line, err := f.r.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			return nil, errors.New("the header of a message has a long line")
+		case err == io.EOF && (len(line) > 0 || !first):
+			return nil, errors.New("the input ends within the header of a message, such as Content-Length: 2")
 		case err != nil:
 			return nil, err // io.EOF is the end
 		}

@@ -59,7 +59,7 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, o Options) err
 	}, &jrpc2.ServerOptions{AllowPush: true, DisableBuiltin: true, Concurrency: 1, NewContext: func() context.Context { return ctx }})
 	stop := context.AfterFunc(ctx, s.rpc.Stop)
 	defer stop()
-	s.rpc.Start(newFrames(in, out))
+	s.rpc.Start(newAnswered(newFrames(in, out)))
 	err := s.rpc.Wait()
 	s.mu.Lock()
 	clear(s.open) // their lints are not needed
