@@ -1,7 +1,7 @@
 # Few targets on purpose; each is a line that one could type.
 GO ?= go
 
-.PHONY: build test deps lint unit real page imports fresh buildkit cluster oracle fuzz bench scale release image release-check vuln
+.PHONY: build test deps lint unit real page imports fresh buildkit cluster oracle fuzz bench load scale release image release-check vuln
 
 build: ## the program, at bin/imgcheck
 	$(GO) build -trimpath -o bin/imgcheck ./cmd/imgcheck
@@ -67,6 +67,9 @@ fuzz: ## each fuzz target for FUZZTIME (default 30s)
 
 bench: ## what a scan costs, as one table (docs/speed.md); BENCH_SMALL=1 tries it; 15 GB, some 15 minutes
 	./test/bench/run.sh
+
+load: ## 200 scans, 16 at a time, with one cache and one registry, and 200 processes that are killed; minutes
+	LOAD=200,200 $(GO) test -count=1 -v -timeout 30m ./test/load
 
 SCALE ?= 1000,10000
 scale: build ## what images with N of one thing take, for each N of SCALE (docs/speed.md); CASES= some of `go run ./test/scale/main.go list`; minutes
