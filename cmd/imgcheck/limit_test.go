@@ -85,7 +85,19 @@ func TestSignalAtFIFO(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"scan", "--config", "FIFO", "x"}, {"scan", "--baseline", "FIFO", "x"}, {"scan", "docker-archive:FIFO"}, {"convert", "FIFO", "-f", "sarif"},
+		{"scan", "--config", "FIFO", "x"},
+		{"scan", "--baseline", "FIFO", "x"},
+		{"scan", "docker-archive:FIFO"},
+		{"convert", "FIFO", "-f", "sarif"},
+		{"convert", "--template", "FIFO", "x"},
+		{"diff", "FIFO", "FIFO"},
+		{"comment", "FIFO", "--dry-run"},
+		{"scan", "-i", "FIFO"},
+		{"scan", "--index-from", "referrers", "--index-key", "FIFO", "x"},
+		{"fleet", "-i", "FIFO", "--image", "x:1"},
+		{"fleet", "merge", "FIFO"},
+		{"size", "--config", "FIFO", "x"},
+		{"index", "docker-archive:FIFO"},
 	} {
 		fifo := filepath.Join(t.TempDir(), "fifo")
 		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
