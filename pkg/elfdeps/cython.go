@@ -26,6 +26,7 @@ const (
 	maxCythonWork   = 16 << 20 // bytes that are tried as the text, in all
 	maxCythonString = 1<<16 - 1
 	maxCythonRun    = 1 << 16 // numbers of the array
+	maxCythonParts  = 1 << 21 // places that are tried, and strings that are split off there, in all
 	maxCythonSplits = 64      // texts with the anchors for which an array is looked for
 	failedUnpacking = 1 << 18 // bytes that the try to unpack other data counts as; 4 KiB for zlib
 )
@@ -69,6 +70,7 @@ type cythonSearch struct {
 	areas [][]byte
 	left  int // bytes that may be tried as the text
 	split int // texts that were split
+	parts int // places that were tried, and strings that were split off there
 }
 
 // plain tries the texts that are not compressed.
@@ -213,7 +215,7 @@ func (s *cythonSearch) strings(text []byte) [][]byte {
 	for _, a := range s.areas {
 		for i := 0; i+4 <= len(a); {
 			sums := lengthRun(a[i:])
-			if list := splitBy(text, sums, at); list != nil {
+			if list := s.splitBy(text, sums, at); list != nil {
 				return list
 			}
 			i += 4 * len(sums)
@@ -239,7 +241,7 @@ func lengthRun(b []byte) []int {
 
 // splitBy splits a text by the numbers of a run from one of them on, so that an anchor is at one
 // of the places.
-func splitBy(text []byte, sums, at []int) [][]byte {
+func (s *cythonSearch) splitBy(text []byte, sums, at []int) [][]byte {
 	if len(sums) <= len(cythonAnchors) {
 		return nil
 	}
@@ -248,11 +250,14 @@ func splitBy(text []byte, sums, at []int) [][]byte {
 			continue
 		}
 		for _, p := range at {
+			if s.parts++; s.parts > maxCythonParts {
+				return nil
+			}
 			i := sort.SearchInts(sums[:j], sums[j-1]-p)
 			if i == j || sums[i] != sums[j-1]-p {
 				continue
 			}
-			if list := cut(text, sums[i:]); list != nil {
+			if list := s.cut(text, sums[i:]); list != nil {
 				return list
 			}
 		}
@@ -262,10 +267,11 @@ func splitBy(text []byte, sums, at []int) [][]byte {
 
 // cut returns the parts of a text between the sums of lengths, or nil if an anchor is not one of
 // them.
-func cut(text []byte, sums []int) [][]byte {
+func (s *cythonSearch) cut(text []byte, sums []int) [][]byte {
 	var list [][]byte
 	found := 0
-	for i := 1; i < len(sums); i++ {
+	for i := 1; i < len(sums) && s.parts < maxCythonParts; i++ {
+		s.parts++
 		from, to := sums[i-1]-sums[0], sums[i]-sums[0]
 		if to > len(text) || !utf8.Valid(text[from:to]) {
 			break

@@ -50,6 +50,24 @@ func cythonData(list []string, compressed bool) []byte {
 	return append(data, b.Bytes()...)
 }
 
+// TestCythonPlaces: lengths that fit a text at very many places, at each of which it splits into
+// very many strings, cost no more than the bound.
+func TestCythonPlaces(t *testing.T) {
+	anchors := bytes.Repeat(cythonAnchors[0], 2) // fewer than there are names
+	text := slices.Concat([]byte{0}, anchors, bytes.Repeat([]byte("a"), maxCythonText/2), []byte("_"), cythonAnchors[1], cythonAnchors[2])
+	var lengths []byte
+	for range maxCythonRun {
+		lengths = binary.LittleEndian.AppendUint32(lengths, 8)
+	}
+	s := cythonSearch{areas: [][]byte{lengths, text}, left: maxCythonWork}
+	if list := s.plain(text); list != nil {
+		t.Errorf("%d strings", len(list))
+	}
+	if s.parts < maxCythonParts || s.parts > maxCythonParts+maxCythonSplits*maxCythonRun {
+		t.Errorf("%d places and strings, want %d", s.parts, maxCythonParts)
+	}
+}
+
 // FuzzCythonStrings: the search ends for any data, and finds the strings of data that is laid out
 // as Cython does.
 func FuzzCythonStrings(f *testing.F) {
