@@ -53,6 +53,11 @@ func Read(file string, text []byte) (*yaml.Node, error) {
 	return read(file, text)
 }
 
+// asYAML replaces the characters of JSON that mean something else in YAML: tabs, and what ends a
+// line there but not in JSON. Between values, white space is white space; a string of JSON has no
+// tab and no carriage return, and may have its other characters as escapes.
+var asYAML = strings.NewReplacer("\t", " ", "\r", " ", "\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`)
+
 // readJSON reads JSON with comments and commas at the end of lists, as editors write it.
 func readJSON(_ string, text []byte) (*yaml.Node, error) {
 	text, err := hujson.Standardize(bytes.Clone(text))
@@ -60,7 +65,7 @@ func readJSON(_ string, text []byte) (*yaml.Node, error) {
 		return nil, errors.New("it is no JSON")
 	}
 	var doc yaml.Node
-	if err := yaml.Unmarshal(bytes.ReplaceAll(text, []byte("\t"), []byte(" ")), &doc); err != nil { // in a string, JSON writes \t
+	if err := yaml.Unmarshal([]byte(asYAML.Replace(string(text))), &doc); err != nil {
 		return nil, errors.New("it is no JSON that can be read")
 	}
 	return &doc, nil

@@ -79,9 +79,22 @@ resource "aws_ecs_task_definition" "t" {
 	}
 }
 
+// TestLinesOfJSON: only a line feed ends a line, and a string keeps all its characters.
+func TestLinesOfJSON(t *testing.T) {
+	n, err := Read("a.json", []byte("{\"a\": [1,\r\"b\",\r\n\"c\u2028\u2029\u0085 d\"]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := n.Content[0].Content[1].Content
+	if b, c := list[1], list[2]; b.Line != 1 || c.Line != 2 || c.Value != "c\u2028\u2029\u0085 d" {
+		t.Errorf("%d %q, %d %q", b.Line, b.Value, c.Line, c.Value)
+	}
+}
+
 // FuzzRead: a document is read, or there is an error; each scalar has a line of the text.
 func FuzzRead(f *testing.F) {
 	f.Add("a.json", `{"a": [1, "b"]}`)
+	f.Add("a.json", "{\"a\": [1,\r\"b\"]}")
 	f.Add("a.toml", "[[a]]\nb = 'c'")
 	f.Add("a.hcl", "a \"b\" {\n c = \"${d}\"\n e = {f = [1, null]}\n}\nvariable \"d\" { default = 3 }")
 	f.Fuzz(func(t *testing.T, file, text string) {
