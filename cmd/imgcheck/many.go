@@ -174,11 +174,13 @@ func imageLines(from io.Reader) ([]string, error) {
 			continue
 		}
 		if strings.ContainsAny(ref, " \t") {
-			return nil, fmt.Errorf("%q: write one image in a line", ref)
+			return nil, fmt.Errorf("%.200q: write one image in a line", ref)
 		}
 		refs = append(refs, ref)
 	}
 	switch {
+	case errors.Is(lines.Err(), bufio.ErrTooLong):
+		return nil, fmt.Errorf("has a line longer than %d KiB: it is no list of images", bufio.MaxScanTokenSize>>10)
 	case lines.Err() != nil:
 		return nil, source.PathError(lines.Err())
 	case limited.N <= 0:

@@ -104,6 +104,8 @@ func TestManyImages(t *testing.T) {
 	for want, list := range map[string]string{
 		"scan takes at most 1000 images at once, not 1001": manyLines(maxImages + 1),
 		"-: is larger than 1024 KiB":                       strings.Repeat("#\n", maxImageList),
+		"-: has a line longer than 64 KiB":                 strings.Repeat("#", 1<<17),
+		`x": write one image in a line`:                    strings.Repeat("x", 1<<10) + " y",
 	} {
 		var out, errs bytes.Buffer
 		app := newApp(&out, &errs)
