@@ -148,7 +148,7 @@ func weigh(v reflect.Value, left *int64, depth int) bool {
 	return *left >= 0
 }
 
-// plainArgs returns the arguments of a call, those of a variadic one in a row.
+// plainArgs returns the arguments of a call, with those of its last parameter in a row.
 func plainArgs(args []reflect.Value) (list []any) {
 	for _, a := range args {
 		switch s := a.Interface().(type) {
@@ -200,7 +200,7 @@ func indented(args []any, size float64) float64 {
 	return size + number(args, 0)*float64(1+strings.Count(text(args, 1), "\n"))
 }
 
-// formatted counts each verb as all arguments. A width of fmt is at most 1,000,000.
+// formatted counts each verb as all arguments. Go takes a width up to 1,000,000.
 func formatted(args []any, size float64) float64 {
 	format := text(args, 0)
 	verb := size - float64(len(format))

@@ -242,7 +242,7 @@ func (w *world) noTemporary(cache string) {
 	}
 }
 
-// TestKilled kills scans and patches. What runs next with their cache and their target is
+// TestKilled kills scans and patches. The next run with the same cache and target must be
 // right, and a killed patch has named either nothing or the whole image.
 func TestKilled(t *testing.T) {
 	_, kills := sizes(t)
