@@ -45,10 +45,10 @@ func knowledge(t testing.TB) *dockerlint.Knowledge {
 // LIBRARY MESSAGE` is a finding of the base above; `path` names the file; `target` is a GPU and driver of the policy; see also indexOf and unmet. Files below context/ are
 // the build context. `want` has the findings and what is not predicted. A file named
 // healthy-… is one that works: it gives no error and no warning, and -update cannot change
-// that. Those named reported-… and healthy-used-… follow a thread or a repository, which the
-// first line names: base, packages, releases, paths and order are as there, and lines that have
-// nothing to do with it are left out. Their bases are the nearest text images, of the same major
-// releases of CUDA and cuDNN.
+// that. Those named reported-… and healthy-used-… are written anew after a thread or a
+// repository, which the first line names. Lines that have nothing to do with the fault are left
+// out, and some that the source does not give, such as a tag or a stage, are filled in. Their
+// bases are near text images, if any.
 func TestTexts(t *testing.T) {
 	k := knowledge(t)
 	names, err := filepath.Glob("../../testdata/dockerfiles/*.txtar")

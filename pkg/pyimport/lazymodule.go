@@ -18,8 +18,6 @@ type lazyTable struct {
 	found map[string]string // modules by the names that were looked for, relative to the package; "" for none
 }
 
-func (*lazyTable) typeName() string { return "dict" }
-
 // maxLazy limits the packages within one another whose names a table has.
 const maxLazy = 4
 
