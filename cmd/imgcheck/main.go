@@ -51,6 +51,7 @@ func main() {
 const (
 	roomToRead  = 8 << 20
 	roomToJudge = 48 << 20
+	roomBeside  = 24 << 20 // for stacks, the runtime, and what lies between objects
 )
 
 var room atomic.Int64 // 0 before paced
@@ -82,14 +83,18 @@ func paced() {
 	runtime.AddCleanup(new([64]byte), func(struct{}) { paced() }, struct{}{})
 }
 
-// pace sets by how many percent of the live heap the heap may grow, unless GOGC is set.
+// pace sets by how many percent of the live heap the heap may grow, and gives freed memory
+// back to the system that is beyond that and roomBeside, unless GOGC or GOMEMLIMIT is set.
 func pace() {
-	if os.Getenv("GOGC") != "" {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	debug.SetGCPercent(int(max(25, min(400, room.Load()*100/max(1, int64(live[0].Value.Uint64()))))))
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	live := int64(sample[0].Value.Uint64())
+	percent := max(25, min(400, room.Load()*100/max(1, live)))
+	debug.SetGCPercent(int(percent))
+	debug.SetMemoryLimit(live + live*percent/100 + roomBeside)
 }
 
 // errFindings is returned by a command that worked and found something.
