@@ -76,6 +76,7 @@ func TestDrawn(t *testing.T) {
 		{"drawn-15.jsonl", 95, 99, 0},
 		{"drawn-16.jsonl", 90, 99, 0},
 		{"drawn-17.jsonl", 94, 97, 1},
+		{"drawn-18.jsonl", 91, 97, 0},
 		{"practice-1.jsonl", 97, 97, 2},
 		{"practice-2.jsonl", 90, 91, 4},
 		{"practice-3.jsonl", 97, 100, 0},

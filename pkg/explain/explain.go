@@ -100,6 +100,8 @@ type Explainer struct {
 	texts  []text
 	cases  map[string]*packs.Case
 	weight map[string]float64 // weights of words, for nearest
+	// english puts the C library's messages of other languages into English.
+	english *strings.Replacer
 }
 
 // text is one of the packs' texts.
@@ -133,6 +135,7 @@ func New(set *packs.Packs) (*Explainer, error) {
 		}
 		x.cases[c.ID] = &whole
 	}
+	x.english = english(set.Translations)
 	for _, l := range set.Looks {
 		for _, id := range l.Among {
 			if x.cases[id] == nil {
@@ -205,9 +208,26 @@ type hit struct {
 	partial           bool // only a part of the pattern matches
 }
 
+// english returns the replacer for messages in other languages, the longest first.
+func english(list []*packs.Translation) *strings.Replacer {
+	type form struct{ of, text string }
+	var forms []form
+	for _, t := range list {
+		for _, s := range t.In {
+			forms = append(forms, form{s, t.Text})
+		}
+	}
+	slices.SortStableFunc(forms, func(a, b form) int { return cmp.Or(len(b.of)-len(a.of), strings.Compare(a.of, b.of)) })
+	var pairs []string
+	for _, f := range forms {
+		pairs = append(pairs, f.of, f.text)
+	}
+	return strings.NewReplacer(pairs...)
+}
+
 // Explain returns the possible causes of a text of one or more lines.
 func (x *Explainer) Explain(s string) *Result {
-	s = unwrap(s)
+	s = x.english.Replace(unwrap(s))
 	r := &Result{Schema: Schema, Answers: []Answer{}}
 	hits := x.hits(s)
 	several := slices.ContainsFunc(hits, func(h hit) bool { return h.line != hits[0].line })

@@ -111,6 +111,26 @@ func TestCaptures(t *testing.T) {
 }
 
 // TestInnocent: a log without an error has no answer.
+// TestTranslated explains messages of the loader in other languages as the English ones.
+func TestTranslated(t *testing.T) {
+	x := explainer(t)
+	for text, class := range map[string]string{
+		"error, dlerror is /plugins/libbambu_networking.so: 无法启用共享目标需要的可执行栈: 无效的参数":                                 "execstack",
+		"python3: error while loading shared libraries: libGL.so.1: 无法打开共享对象文件: 没有那个文件或目录":                          "missing-system-lib",
+		"ImportError: libGL.so.1: Kann die Shared-Object-Datei nicht öffnen: Datei oder Verzeichnis nicht gefunden": "missing-system-lib",
+		"OSError: /opt/libgomp.so.1: no se puede asignar memoria":                                                   "",
+		"ImportError: /x/libgomp-d22c30c5.so.1.0.0: 静的 TLS ブロック内にメモリを配置出来ません":                                       "static-tls",
+	} {
+		got := ""
+		if a := x.Explain(text).Answers; len(a) > 0 {
+			got = a[0].Class
+		}
+		if got != class {
+			t.Errorf("%s: the class is %q, want %q", text, got, class)
+		}
+	}
+}
+
 func TestInnocent(t *testing.T) {
 	log := read(t, "innocent.log")
 	if n := strings.Count(log, "\n"); n < 200 {

@@ -77,3 +77,17 @@ func (l *Look) validate() error {
 	}
 	return nil
 }
+
+// Translation is a message of the C library, and how its catalogues say it in other languages.
+type Translation struct {
+	Text    string   `yaml:"text"` // in English, as patterns have it
+	In      []string `yaml:"in"`
+	Sources []string `yaml:"sources"`
+}
+
+func (t *Translation) validate() error {
+	if t.Text == "" || len(t.In) == 0 || len(t.Sources) == 0 || slices.Contains(t.In, "") {
+		return fmt.Errorf("translation %q: needs a text, how others say it, and a source", t.Text)
+	}
+	return nil
+}

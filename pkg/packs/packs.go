@@ -39,6 +39,8 @@ type Sections struct {
 	Cases    []*Case       `yaml:"cases"`
 	Texts    []*ErrorText  `yaml:"texts"`
 	Looks    []*Look       `yaml:"looks"`
+	// Translations are messages of the C library in other languages.
+	Translations []*Translation `yaml:"translations"`
 
 	// The sections below are about installed packages and what they need.
 
