@@ -1,6 +1,7 @@
 package pyimport
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -346,7 +347,7 @@ func (r *Run) handle(s *pysource.Try, level tryLevel, e *exception) flow {
 // exception that the same function raises later is its result: `raise` after all places
 // were tried. A failure of the loader counts before an absent module.
 func (r *Run) survive(e *exception) {
-	f := e.from
+	f := cmp.Or(e.from, e.after)
 	if f == nil || e.doubt != "" || r.depth == 0 || !r.certain() || r.survived != nil && r.survived.Cause != nil {
 		return
 	}
