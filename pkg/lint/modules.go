@@ -41,8 +41,9 @@ type lostModule struct {
 	reads  string // the error of the import
 	gone   bool
 	steps  []stepOf
-	module string           // its name in an import
-	absent *packs.Exception // the row of a package that does without it, or nil
+	module string                 // its name in an import
+	absent *packs.Exception       // the row of a package that does without it, or nil
+	ends   []*replay.StartFailure // imports of it that end programs of the image
 }
 
 // stepOf is a step of a framework that opens a file.
@@ -55,18 +56,57 @@ type stepOf struct {
 // gone or are not libraries. Modules that lack a library are found by the replay.
 func modulesLost(pass *Pass) []Finding {
 	var list []Finding
+	ends := endsByModule(pass)
 	for p, pkg := range pass.Packages.EachWheel() {
-		var lost []lostModule
-		for _, file := range slices.Sorted(maps.Keys(pkg.Files)) {
-			if m, ok := lostModuleAt(pass, pkg.Dir, file, pkg.Files[file]); ok {
-				lost = append(lost, m)
-			}
+		lost := lostModulesOf(pass, pkg)
+		for i := range lost {
+			lost[i].ends = ends[lost[i].module]
 		}
 		if len(lost) > 0 {
 			list = append(list, modulesFinding(pass, pkg, pass.Packages.Version(p, pkg), lost))
 		}
 	}
 	return list
+}
+
+// lostModulesOf returns the modules of a wheel that cannot be imported, in the order of their files.
+func lostModulesOf(pass *Pass, pkg *inventory.Package) []lostModule {
+	var lost []lostModule
+	for _, file := range slices.Sorted(maps.Keys(pkg.Files)) {
+		if m, ok := lostModuleAt(pass, pkg.Dir, file, pkg.Files[file]); ok {
+			lost = append(lost, m)
+		}
+	}
+	return lost
+}
+
+// endsByModule returns the imports that end Python programs of the image without an error of
+// the loader, by the name of the module that is not there.
+func endsByModule(pass *Pass) map[string][]*replay.StartFailure {
+	by := map[string][]*replay.StartFailure{}
+	for _, s := range pass.Evidence.Starts {
+		for i := range s.Failures {
+			if f := &s.Failures[i]; endsImport(s, f) {
+				if name := absentModule(f); name != "" {
+					by[name] = append(by[name], f)
+				}
+			}
+		}
+	}
+	return by
+}
+
+// absentModule returns the name of the module that an import does not find, or "".
+func absentModule(f *replay.StartFailure) string {
+	switch f.Type {
+	case "ModuleNotFoundError":
+		return f.Path[len(f.Path)-1].Name
+	case "ImportError":
+		if m := missingName.FindStringSubmatch(f.Text); m != nil {
+			return m[2] + "." + m[1]
+		}
+	}
+	return ""
 }
 
 // lostModuleAt reports whether a file listed in a RECORD is a module that cannot be imported,
@@ -158,13 +198,20 @@ func addLost(pass *Pass, f *Finding, m lostModule) {
 	for _, s := range m.steps {
 		f.addEffectText(packs.Effect{Text: s.step.Effect, Error: cmp.Or(s.step.Absent, m.reads)})
 	}
+	for _, s := range m.ends {
+		for _, e := range s.Effects {
+			f.addEffectText(packs.Effect{Text: e.Text, Error: cmp.Or(e.Error, s.Type+": "+s.Text)})
+		}
+	}
 }
 
 // lowerLost lowers the severity of a finding about modules unless the step of a framework
-// opens one. It adds the effect on a package that does without the module.
+// opens one, or a program imports one. It adds the effect on a package that does without the module.
 func lowerLost(pass *Pass, f *Finding, first lostModule, lost []lostModule) {
 	loads, aside := false, ""
+	var ends []*replay.StartFailure
 	for _, m := range lost {
+		ends = append(ends, m.ends...)
 		for _, s := range m.steps {
 			if s.of.Aside {
 				aside = s.of.Title
@@ -174,6 +221,8 @@ func lowerLost(pass *Pass, f *Finding, first lostModule, lost []lostModule) {
 		}
 	}
 	switch {
+	case !loads && len(ends) > 0:
+		pass.lowerTo(f, worstVerdict(ends))
 	case first.absent != nil:
 		pass.lower(f, "absent", packs.Values{"why": first.absent.Why})
 		f.addEffectText(packs.Effect{Text: first.absent.Effect, Error: first.absent.Error})
@@ -189,9 +238,12 @@ func removedFile(pass *Pass, file string, r layers.Removal) replay.Removed {
 	return replay.Removed{File: replay.File{Path: file, Layer: pass.Image.LayerRef(r.Had)}, By: pass.Image.LayerRef(r.By)}
 }
 
-// firstLost returns the module that the finding names: one that a framework's step opens,
-// else one that its package needs, else the first.
+// firstLost returns the module that the finding names: one that ends a program, else one that a
+// framework's step opens, else one that its package needs, else the first.
 func firstLost(lost []lostModule) lostModule {
+	if i := slices.IndexFunc(lost, func(m lostModule) bool { return len(m.ends) > 0 }); i >= 0 {
+		return lost[i]
+	}
 	if i := slices.IndexFunc(lost, func(m lostModule) bool { return len(m.steps) > 0 }); i >= 0 {
 		return lost[i]
 	}

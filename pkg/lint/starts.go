@@ -53,15 +53,29 @@ func raisedAgain(s *replay.Start, f *replay.StartFailure) *replay.StartFailure {
 	return nil
 }
 
+// endsImport reports whether an import surely ends a Python program without an error of the
+// loader.
+func endsImport(s *replay.Start, f *replay.StartFailure) bool {
+	return f.Ends && f.Loader() == nil && f.Doubt == "" && raisedAgain(s, f) == nil
+}
+
 // importsFail returns a finding for each import that ends a Python program of the image
-// without an error of the loader.
+// without an error of the loader. Those of modules that a wheel has lost are in that finding.
 func importsFail(pass *Pass) []Finding {
+	lost := map[string]bool{}
+	if len(endsByModule(pass)) > 0 {
+		for _, pkg := range pass.Packages.EachWheel() {
+			for _, m := range lostModulesOf(pass, pkg) {
+				lost[m.module] = true
+			}
+		}
+	}
 	var messages []string
 	by := map[string][]*replay.StartFailure{}
 	for _, s := range pass.Evidence.Starts {
 		for i := range s.Failures {
 			f := &s.Failures[i]
-			if !f.Ends || f.Loader() != nil || f.Doubt != "" || raisedAgain(s, f) != nil {
+			if !endsImport(s, f) || lost[absentModule(f)] {
 				continue
 			}
 			message := f.Type + ": " + f.Failure.Text
@@ -81,14 +95,10 @@ func importsFail(pass *Pass) []Finding {
 // importFinding returns the finding for failures with one message.
 func importFinding(pass *Pass, message string, failures []*replay.StartFailure) Finding {
 	x := pass.say("import-fails", "raises", packs.Values{"error": message})
-	v := failures[0].Verdict
 	for _, f := range failures {
 		x.addEffects(f.Effects...)
-		if f.Verdict.Severity.AtLeast(v.Severity) && f.Verdict.Severity != v.Severity {
-			v = f.Verdict
-		}
 	}
-	pass.lowerTo(&x, v)
+	pass.lowerTo(&x, worstVerdict(failures))
 	x.Subject = failures[0].File()
 	for _, n := range failures[0].Path {
 		if n.File != "" {
@@ -98,6 +108,17 @@ func importFinding(pass *Pass, message string, failures []*replay.StartFailure) 
 	}
 	pass.adviseModule(&x, failures[0])
 	return x
+}
+
+// worstVerdict returns the first of the severest verdicts on failures, of which there is one at least.
+func worstVerdict(failures []*replay.StartFailure) packs.Verdict {
+	v := failures[0].Verdict
+	for _, f := range failures {
+		if f.Verdict.Severity.AtLeast(v.Severity) && f.Verdict.Severity != v.Severity {
+			v = f.Verdict
+		}
+	}
+	return v
 }
 
 // adviseModule adds what to do about a module that is not there: the package may have it
@@ -156,7 +177,7 @@ var isPlainSpec = regexp.MustCompile(`^[0-9A-Za-z.,<>=!~*+-]*$`)
 
 // missingName matches CPython's text about a name that a module does not have
 // (Python/ceval.c, import_from).
-var missingName = regexp.MustCompile(`^cannot import name '([^']+)' from (?:partially initialized module )?'([^']+)' \((/[^)]+)\)`)
+var missingName = regexp.MustCompile(`^cannot import name '([^']+)' from (?:partially initialized module )?'([^']+)' (?:\(most likely due to a circular import\) )?\((/[^)]+)\)`)
 
 // adviseName adds which packages have releases that do not fit: that of the module that lacks a
 // name, and that of the file which imports it.

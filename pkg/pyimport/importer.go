@@ -1000,10 +1000,9 @@ func (r *Run) importFromOther(from string, v value, name string) value {
 // setOutside is the doubt of a name that a module lacks.
 const setOutside = "the name may be set from outside of the module's source"
 
-// cannotImport raises ImportError for a name that a module lacks. Unless [Run.surelyLacks]
-// that, or a package imports
-// from itself while it is loaded, it is not certain: extension modules and functions set
-// attributes from outside.
+// cannotImport raises ImportError for a name that a module lacks. Unless [Run.surelyLacks] or
+// [Run.lostPart] that, or a package imports from itself while it is loaded, it is not certain:
+// extension modules and functions set attributes from outside.
 func (r *Run) cannotImport(m *module, name string) value {
 	where := "unknown location"
 	if m.file != "" {
@@ -1015,7 +1014,7 @@ func (r *Run) cannotImport(m *module, name string) value {
 		text = fmt.Sprintf("cannot import name '%s' from partially initialized module '%s' (most likely due to a circular import) (%s)", name, m.name, where)
 	}
 	defer r.nameRaised(m.name)
-	if r.surelyLacks(m, name) {
+	if r.surelyLacks(m, name) || r.lostPart(m, name) {
 		r.raise("ImportError", text)
 		return unknownf("%s of %s", name, m.name)
 	}

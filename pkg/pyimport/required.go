@@ -60,6 +60,18 @@ func modulesOf(d pyenv.Distribution) []string {
 	return d.TopLevel
 }
 
+// lostPart reports whether a name that a module of a package takes from that package is an
+// extension module that the package's RECORD lists, and that is not there.
+func (r *Run) lostPart(m *module, name string) bool {
+	root, _, _ := strings.Cut(m.name, ".")
+	own, _, _ := strings.Cut(r.node.Name, ".")
+	if own != root || !r.certain() || r.trial != nil || m.maybe != "" || r.in.Partial() || !r.recorded(m.name+"."+name) {
+		return false
+	}
+	_, lazy := m.names.get("__getattr__")
+	return !lazy && r.searchPath(m) != nil && !r.mayFind(m, name)
+}
+
 // recorded reports whether a distribution that has a top-level module lists, in its RECORD, an
 // extension module of a dotted name below it.
 func (r *Run) recorded(name string) bool {
