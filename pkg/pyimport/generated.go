@@ -89,7 +89,7 @@ func (r *Run) numpyImports() {
 			continue
 		}
 		if name := r.numpyOf(o); name != "" {
-			r.importNames([]string{name}, false)
+			r.importNames([]string{name}, false, nil)
 		}
 	}
 }

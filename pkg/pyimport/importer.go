@@ -48,10 +48,10 @@ func (r *Run) searchPath(v value) *list {
 	case *module:
 		p, _ = v.names.get("__path__")
 	case *instance: // that a program has put in sys.modules
-		if !r.hasName(v, "__path__") {
-			return nil
+		known := r.hasName(v, "__path__")
+		if p = r.attrOr(v, "__path__", nil); !known && isUnknown(p) {
+			return nil // an attribute for every name
 		}
-		p = r.instanceAttr(v, "__path__")
 	}
 	switch p := p.(type) {
 	case *list:
@@ -204,8 +204,13 @@ func (r *Run) importModule(name string) value {
 	} else {
 		v = r.load(name, spec, doubt)
 	}
-	if m, ok := pkg.(*module); ok && r.raised == nil {
-		r.set(m.names, last, v)
+	if r.raised == nil {
+		switch p := pkg.(type) {
+		case *module:
+			r.set(p.names, last, v)
+		case *instance:
+			r.set(p.attrs, last, v)
+		}
 	}
 	return v
 }
@@ -430,6 +435,7 @@ func (r *Run) loadExtension(m *module, file string) {
 	r.openUp(m.names, "an extension module")
 	if !r.certain() {
 		r.passedOver = true
+		r.trial.opens(r.objectOf(file))
 		return
 	}
 	f := r.host.Extension(file, m.name, r.openFlags())
@@ -508,7 +514,7 @@ func (r *Run) extensionImports(m *module, file string) {
 		r.later = append(r.later, laterNames{r.node, names[known:]})
 	}
 	if cython {
-		r.importNames(r.stringImports(m, o.Modules.Strings), false)
+		r.importNames(r.stringImports(m, o.Modules.Strings), false, m)
 	}
 	for _, name := range strings.Fields(submodules[m.name]) {
 		sub := r.newModule(name, "")
@@ -529,7 +535,7 @@ func (r *Run) stringImports(m *module, list []string) []string {
 			idents = append(idents, name)
 		}
 	}
-	names := append(r.required(m, idents), atStart(dotted, true)...)
+	names := append(r.required(m, idents), slices.DeleteFunc(atStart(dotted, true), func(name string) bool { return r.unrequired(m, name) })...)
 	names = append(names, r.ownNames(m, idents)...)
 	return append(names, r.standardNames(idents)...)
 }
@@ -581,21 +587,22 @@ func (r *Run) importLater() {
 		l := r.later[0]
 		r.later = r.later[1:]
 		r.node = l.node
-		r.importNames(l.names, false)
+		r.importNames(l.names, false, nil)
 	}
 }
 
 // importNames imports what the code of an extension module may import. Its failures are
 // not the program's, unless the code imports the names when it is initialized: it then raises
-// and returns the failure of a broken package.
-func (r *Run) importNames(names []string, atStart bool) *Failure {
+// and returns the failure of a broken package. If back is not nil, imports that lead back to that module
+// are left out.
+func (r *Run) importNames(names []string, atStart bool, back *module) *Failure {
 	outer := r.tries
 	r.tries = append(r.tries, tryLevel{all: true, names: inC, depth: -1})
 	defer func() { r.tries = outer }()
 	for _, name := range names {
 		r.spend(1)
 		v, loaded := r.modules.get(name)
-		if loaded && !isMaybe(v) || r.in.Resolve(name).Kind == pyenv.Missing && !(atStart && r.lost(name)) || r.circular(name) {
+		if loaded && !isMaybe(v) || r.in.Resolve(name).Kind == pyenv.Missing && !(atStart && r.lost(name)) || r.circular(name, back) {
 			continue
 		}
 		r.importModule(name)
@@ -927,6 +934,7 @@ func (r *Run) listed(from string, v value, name string) (w value, ok bool) {
 	if !ok {
 		return r.importFromOther(from, v, name), true
 	}
+	r.trial.takes(m)
 	if w, ok := r.moduleAttr(m, name); !outside(m, name) && (ok || r.raised != nil) {
 		if sub, isModule := w.(*module); isModule && sub.maybe != "" && r.certain() && sub.name == m.name+"."+name {
 			return r.importModule(sub.name), true
@@ -991,10 +999,16 @@ func (r *Run) importFromOther(from string, v value, name string) value {
 	if w, ok := r.modules.get(full); ok {
 		return w
 	}
-	if _, isInstance := v.(*instance); isInstance {
-		return r.getattr(v, name)
+	if _, isInstance := v.(*instance); !isInstance {
+		return unknownf("%s of %s", name, from)
 	}
-	return unknownf("%s of %s", name, from)
+	// A submodule is imported unless the object has the name (_handle_fromlist of importlib).
+	if search := r.searchPath(v); search != nil && r.raised == nil {
+		if spec, _ := r.find(full, search); spec != nil && r.attrOr(v, name, nil) == nil {
+			return r.importModule(full)
+		}
+	}
+	return r.getattr(v, name)
 }
 
 // setOutside is the doubt of a name that a module lacks.

@@ -20,6 +20,9 @@ func (r *Run) getattr(v value, name string) value {
 		if w, ok := r.moduleAttr(v, name); ok {
 			return w
 		}
+		if name == "__getattribute__" {
+			return &method{self: v, fn: &builtin{"module.__getattribute__", getAttribute}}
+		}
 		if v.names.open == "" && r.raised == nil {
 			text := "module '" + v.name + "' has no attribute '" + name + "'"
 			if r.isNamespace(v) && r.surelyLacks(v, name) {
@@ -54,6 +57,15 @@ func (r *Run) getattr(v value, name string) value {
 		return &method{self: v, fn: m}
 	}
 	return unknownf("%s of a %s", name, typeName(v))
+}
+
+// getAttribute is the __getattribute__ of modules, which also asks their __getattr__ (module_getattro of
+// Objects/moduleobject.c).
+func getAttribute(r *Run, a *args) value {
+	if name, ok := a.text(1, "name"); ok && len(a.pos) > 0 {
+		return r.getattr(a.pos[0], name)
+	}
+	return unknownf("an attribute")
 }
 
 func (r *Run) functionAttr(f *function, name string) value {

@@ -11,6 +11,34 @@ import (
 // distributions which its own distribution requires: it imports them.
 func (r *Run) required(m *module, idents []string) []string {
 	root, _, _ := strings.Cut(m.name, ".")
+	modules := r.requiredBy(root)
+	var list []string
+	for _, name := range idents {
+		if modules[name] {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// unrequired reports whether a module belongs to a distribution that the distribution of another module does
+// not require: a Cython module imports it where it is used (pyarrow takes SciPy's arrays).
+func (r *Run) unrequired(m *module, name string) bool {
+	root, _, _ := strings.Cut(m.name, ".")
+	other, _, _ := strings.Cut(name, ".")
+	if other == root || r.requiredBy(root)[other] {
+		return false
+	}
+	all := r.in.Distributions()
+	has := func(module string) bool {
+		return slices.ContainsFunc(all, func(d pyenv.Distribution) bool { return slices.Contains(modulesOf(d), module) })
+	}
+	return has(root) && has(other)
+}
+
+// requiredBy returns the top-level modules of the distributions that those of a top-level
+// module require.
+func (r *Run) requiredBy(root string) map[string]bool {
 	modules, ok := r.requires[root]
 	if !ok {
 		modules = requiredModules(r.in.Distributions(), root)
@@ -19,13 +47,7 @@ func (r *Run) required(m *module, idents []string) []string {
 		}
 		r.requires[root] = modules
 	}
-	var list []string
-	for _, name := range idents {
-		if modules[name] {
-			list = append(list, name)
-		}
-	}
-	return list
+	return modules
 }
 
 // requiredModules returns the top-level modules of the distributions that those of a

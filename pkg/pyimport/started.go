@@ -26,7 +26,7 @@ const (
 // importAtStart imports what the code of an extension module imports when it is initialized.
 func (r *Run) importAtStart(names []string) {
 	from := len(r.node.Nodes)
-	if f := r.importNames(names, true); f != nil {
+	if f := r.importNames(names, true, nil); f != nil {
 		f.Doubt = perhapsLater
 		for _, n := range r.node.Nodes[from:] {
 			uncaught(n)

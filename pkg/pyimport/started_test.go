@@ -91,3 +91,50 @@ func TestLacksStandard(t *testing.T) {
 		t.Error("os is not there")
 	}
 }
+
+// TestStringImports checks which of the modules that the strings of a Cython module name are
+// imported with it: not those whose import takes something from the module itself, opens an
+// extension module that declares so, or belongs to a package that is not required.
+func TestStringImports(t *testing.T) {
+	r := testRun(t, &txtar.Archive{Files: []txtar.File{
+		{Name: "pkg/__init__.py"},
+		{Name: "pkg/lib.so"},
+		{Name: "pkg/helper.py"},
+		{Name: "pkg/back.py", Data: []byte("from pkg.lib import Table\n")},
+		{Name: "pkg/through.py", Data: []byte("import pkg._core\n")},
+		{Name: "pkg/_core.so"},
+		{Name: "needed/__init__.py"}, {Name: "needed/part.py"},
+		{Name: "other/__init__.py"}, {Name: "other/part.py"},
+		{Name: "pkg-1.0.dist-info/METADATA"}, {Name: "needed-1.0.dist-info/METADATA"}, {Name: "other-1.0.dist-info/METADATA"},
+		{Name: "whole"},
+	}})
+	metadata, _, ok := r.src.fs.Lookup("/site/pkg-1.0.dist-info/METADATA")
+	if !ok {
+		t.Fatal("METADATA is not there")
+	}
+	metadata.Content = []byte("Name: pkg\nVersion: 1.0\nRequires-Dist: needed\n")
+	in, err := pyenv.Open(r.src.fs, "/usr/bin/python3.12", pyenv.Options{Cwd: "/", Env: map[string]string{"PYTHONPATH": "/site"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.in = in
+	for file, modules := range map[string]elfdeps.Modules{
+		"lib":   {Idents: []string{"cython_runtime"}, Strings: []string{"pkg.back", "pkg.helper", "pkg.through", "needed.part", "other.part"}},
+		"_core": {Idents: []string{"cython_runtime"}, Names: []string{"pkg.lib"}},
+	} {
+		e, _, ok := r.src.fs.Lookup("/site/pkg/" + file + ".so")
+		if !ok {
+			t.Fatalf("%s.so is not there", file)
+		}
+		e.Object = &elfdeps.Object{Modules: &modules}
+	}
+	tree := r.Import("pkg.lib")
+	if tree.Failed != nil {
+		t.Fatalf("the import fails with %s", tree.Failed.Text)
+	}
+	for name, want := range map[string]bool{"pkg.helper": true, "needed.part": true, "pkg.back": false, "pkg.through": false, "other.part": false} {
+		if _, got := r.modules.get(name); got != want {
+			t.Errorf("%s: imported is %v, want %v", name, got, want)
+		}
+	}
+}

@@ -318,38 +318,68 @@ func definedName(text []byte) (name []byte) {
 	return name
 }
 
-// eachName calls f for the names in a text, outside of strings, until it returns false.
-func eachName(text []byte, f func(name []byte, at int) bool) {
-	for i := 0; i < len(text); {
+// eachName calls f for the names in a text until it returns false: those outside of strings, and in
+// the replacement fields of f-strings.
+func eachName(text []byte, f func(name []byte, at int) bool) { eachNameIn(text, 0, len(text), f) }
+
+// eachNameIn does as eachName in a part of the text, and reports whether f never returned false.
+func eachNameIn(text []byte, i, end int, f func(name []byte, at int) bool) bool {
+	for i < end {
 		switch c := text[i]; classes[c] {
 		case clName:
 			j := nameEnd(text, i)
-			if j-i <= 2 && j < len(text) && classes[text[j]] == clQuote && isPrefix(string(text[i:j])) {
-				if !isFormat(string(text[i:j])) {
-					j = textEnd(text, j, nil)
+			if j-i <= 2 && j < end && classes[text[j]] == clQuote && isPrefix(string(text[i:j])) {
+				stop := min(textEnd(text, j, text[i:j]), end)
+				if isFormat(string(text[i:j])) && !eachNameOfFields(text, j, stop, f) {
+					return false
 				}
+				j = stop
 			} else if !f(text[i:j], i) {
-				return
+				return false
 			}
 			i = j
 		case clDigit:
 			i = nameEnd(text, i)
 		case clQuote:
-			if i > 0 && parts[text[i-1]] { // of an f-string, whose names count
-				i++
-				continue
-			}
 			i = textEnd(text, i, nil)
 		case clComment:
-			n := bytes.IndexByte(text[i:], '\n')
+			n := bytes.IndexByte(text[i:end], '\n')
 			if n < 0 {
-				return
+				return true
 			}
 			i += n
 		default:
 			i++
 		}
 	}
+	return true
+}
+
+// eachNameOfFields does as eachNameIn in the replacement fields of an f-string.
+func eachNameOfFields(text []byte, i, end int, f func(name []byte, at int) bool) bool {
+	for ; i < end; i++ {
+		if text[i] != '{' {
+			continue
+		}
+		if i+1 < end && text[i+1] == '{' {
+			i++
+			continue
+		}
+		start, depth := i+1, 1
+		for i++; i < end && depth > 0; i++ {
+			switch text[i] {
+			case '{':
+				depth++
+			case '}':
+				depth--
+			}
+		}
+		i--
+		if !eachNameIn(text, start, i, f) {
+			return false
+		}
+	}
+	return true
 }
 
 // textEnd returns the index after the string with its quote at i.
@@ -377,6 +407,10 @@ func (r *reducer) findHot() {
 		}
 		if l.kind == defLine && l.flags&inClass != 0 && l.parent >= 0 && finds(definedName(r.bytesOf(l))) {
 			r.keepImporter(l.parent)
+		}
+		if l.kind == defLine && l.flags&inClass != 0 && l.parent >= 0 && r.standsForModule(l) {
+			r.live(int32(i), full)
+			r.keepInit(l.parent)
 		}
 	}
 	r.findPlaces()
@@ -487,6 +521,21 @@ func (r *reducer) callsPlace(text []byte) bool {
 // finds reports whether a method of that name makes its class an importer, which the
 // import system calls.
 func finds(name []byte) bool { return string(name) == "find_spec" || string(name) == "find_module" }
+
+// standsForModule reports whether a method gives the attributes of an object that a module puts in
+// its own place: what it hands on to decides which submodules are found (torch.backends).
+func (r *reducer) standsForModule(l *logical) bool {
+	return string(definedName(r.bytesOf(l))) == "__getattr__" && bytes.Contains(r.bytesOf(&r.lines[l.parent]), []byte("ModuleType"))
+}
+
+// keepInit keeps the attributes that the construction of a class sets.
+func (r *reducer) keepInit(class int32) {
+	for i := class + 1; i < r.lines[class].after; i = max(i+1, r.lines[i].after) {
+		if l := &r.lines[i]; l.kind == defLine && l.live == dropped && l.flags&block != 0 && string(definedName(r.bytesOf(l))) == "__init__" {
+			r.keepAttributes(i)
+		}
+	}
+}
 
 // keepImporter keeps the whole body of a class.
 func (r *reducer) keepImporter(class int32) {
@@ -659,14 +708,8 @@ func (r *reducer) constructBases(class int32) {
 			return true
 		}
 		for b := r.names[id].bind; b >= 0; b = r.binds[b].next {
-			c := &r.lines[r.binds[b].line]
-			if c.kind != classLine {
-				continue
-			}
-			for i := r.binds[b].line + 1; i < c.after; i = max(i+1, r.lines[i].after) {
-				if l := &r.lines[i]; l.kind == defLine && l.live == dropped && l.flags&block != 0 && string(definedName(r.bytesOf(l))) == "__init__" {
-					r.keepAttributes(i)
-				}
+			if r.lines[r.binds[b].line].kind == classLine {
+				r.keepInit(r.binds[b].line)
 			}
 		}
 		return true

@@ -276,6 +276,94 @@ for t in table:
 sys.modules["moves"] =Moves()
 #: WIDTH
 `},
+		{"an object in the place of its module", `import sys
+import types
+from contextlib import contextmanager
+class ContextProp:
+    def __init__(self, getter, setter):
+        self.getter = getter
+        self.setter = setter
+    def __get__(self, obj, objtype):
+        return self.getter()
+class PropModule(types.ModuleType):
+    def __init__(self, m, name):
+        super().__init__(name)
+        self.m = m
+
+    def __getattr__(self, attr):
+        return self.m.__getattribute__(attr)
+
+class GenericModule(PropModule):
+    def __init__(self, m, name):
+        super().__init__(m, name)
+        self.m.__name__ = name
+        self.m = m
+    precision = ContextProp(1, 2)
+sys.modules[__name__] = GenericModule(sys.modules[__name__], __name__)
+from frame.backends import cuda as cuda, opt as opt
+`, `import sys
+import types
+from contextlib import contextmanager
+class ContextProp:pass
+class PropModule(types.ModuleType):#10
+ def __init__(self,m,name):
+  super().__init__(name)
+  self.m=m
+ def __getattr__(self,attr):#15
+  return self.m.__getattribute__(attr)
+class GenericModule(PropModule):#18
+ precision=ContextProp(1,2)#23
+sys.modules[__name__] =GenericModule(sys.modules[__name__],__name__)
+from frame.backends import cuda as cuda,opt as opt
+`},
+		{"names behind an f-string, and long lists in functions", `import importlib, ctypes
+NAMES = {
+    "cuda": ["jax_cuda13_plugin", "jax_cuda12_plugin"],
+}
+def get(plugin_name, submodule_name):
+    if plugin_name not in NAMES:
+        raise ValueError(f"Unknown plugin: {plugin_name}")
+    return maybe([f".{plugin_name}"] + NAMES[plugin_name], submodule_name)
+def maybe(names, submodule_name):
+    for name in names:
+        return importlib.import_module(f"{name}.{submodule_name}")
+def preload():
+    libs: list[tuple[str, str]] = [
+        # NOTE: Order matters!
+        ("cuda_library_00", "libcuda_00.so.*[0-9]"),
+        ("cuda_library_01", "libcuda_01.so.*[0-9]"),
+        ("cuda_library_02", "libcuda_02.so.*[0-9]"),
+        ("cuda_library_03", "libcuda_03.so.*[0-9]"),
+        ("cuda_library_04", "libcuda_04.so.*[0-9]"),
+        ("cuda_library_05", "libcuda_05.so.*[0-9]"),
+        ("cuda_library_06", "libcuda_06.so.*[0-9]"),
+        ("cuda_library_07", "libcuda_07.so.*[0-9]"),
+        ("cuda_library_08", "libcuda_08.so.*[0-9]"),
+        ("cuda_library_09", "libcuda_09.so.*[0-9]"),
+        ("cuda_library_10", "libcuda_10.so.*[0-9]"),
+        ("cuda_library_11", "libcuda_11.so.*[0-9]"),
+        ("cuda_library_12", "libcuda_12.so.*[0-9]"),
+        ("cuda_library_13", "libcuda_13.so.*[0-9]"),
+        ("cuda_library_14", "libcuda_14.so.*[0-9]"),
+        ("cuda_library_15", "libcuda_15.so.*[0-9]"),
+    ]
+    for folder, name in libs:
+        ctypes.CDLL(folder + name)
+`, `import importlib,ctypes
+NAMES={"cuda":["jax_cuda13_plugin","jax_cuda12_plugin"],}
+def get(plugin_name,submodule_name):#5
+ return maybe([f".{plugin_name}"]+NAMES[plugin_name],submodule_name)#8
+ return ?
+def maybe(names,submodule_name):#9
+ for name in names:
+  return importlib.import_module(f"{name}.{submodule_name}")
+ return ?
+def preload():#12
+ libs=[("cuda_library_00","libcuda_00.so.*[0-9]"),("cuda_library_01","libcuda_01.so.*[0-9]"),("cuda_library_02","libcuda_02.so.*[0-9]"),("cuda_library_03","libcuda_03.so.*[0-9]"),("cuda_library_04","libcuda_04.so.*[0-9]"),("cuda_library_05","libcuda_05.so.*[0-9]"),("cuda_library_06","libcuda_06.so.*[0-9]"),("cuda_library_07","libcuda_07.so.*[0-9]"),("cuda_library_08","libcuda_08.so.*[0-9]"),("cuda_library_09","libcuda_09.so.*[0-9]"),("cuda_library_10","libcuda_10.so.*[0-9]"),("cuda_library_11","libcuda_11.so.*[0-9]"),("cuda_library_12","libcuda_12.so.*[0-9]"),("cuda_library_13","libcuda_13.so.*[0-9]"),("cuda_library_14","libcuda_14.so.*[0-9]"),("cuda_library_15","libcuda_15.so.*[0-9]"),]
+ for folder,name in libs:#32
+  ctypes.CDLL(folder+name)
+ return ?
+`},
 		{"what a function has looked for", `import importlib.machinery, torch
 from . import a
 def directory(name):

@@ -13,6 +13,7 @@ const (
 	maxHeader   = 400     // between two brackets of a condition
 	maxOpen     = 600     // between two brackets where something is opened
 	maxTable    = 6000    // between two brackets of a value that matters
+	maxList     = 1500    // between two brackets of such a value in a function
 	maxText     = 64      // a string
 	maxNames    = 1 << 16 // an import
 	maxKept     = 2000    // another line
@@ -35,10 +36,14 @@ func (r *reducer) write(l *logical) {
 		w.brackets = maxOpen
 	case l.kind == other && isJoinedAll(text):
 		w.brackets = maxTable
-	case l.fn >= 0 && r.lines[l.fn].live == full && (l.kind == returnLine || l.flags&assigns != 0 && bytes.HasPrefix(text, []byte("self."))):
+	case l.fn >= 0 && l.kind == returnLine && l.mode == full && l.flags&calls != 0 && r.callsOwn(bytes.TrimSpace(text[len("return"):])),
+		l.fn >= 0 && r.lines[l.fn].live == full && (l.kind == returnLine || l.flags&assigns != 0 && bytes.HasPrefix(text, []byte("self."))):
 		w.brackets, w.strings = maxOwn, maxOwn
 	case l.flags&hot != 0 || l.needed > 0:
 		w.brackets, w.strings = maxOpen, maxOpen
+		if l.kind == other && l.flags&(assigns|hot) == assigns {
+			w.brackets = maxList
+		}
 	case l.kind == ifLine, l.kind == elifLine, l.kind == whileLine, l.kind == exceptLine, l.kind == caseLine:
 		w.brackets = maxHeader
 	case l.kind == other && l.flags&assigns == 0 && r.callsOwn(text):
