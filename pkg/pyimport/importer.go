@@ -535,7 +535,7 @@ func (r *Run) stringImports(m *module, list []string) []string {
 			idents = append(idents, name)
 		}
 	}
-	names := append(r.required(m, idents), slices.DeleteFunc(atStart(dotted, true), func(name string) bool { return r.unrequired(m, name) })...)
+	names := append(r.required(m, idents), slices.DeleteFunc(atStart(dotted, true), func(name string) bool { return r.notRequired(m, name) })...)
 	names = append(names, r.ownNames(m, idents)...)
 	return append(names, r.standardNames(idents)...)
 }

@@ -21,9 +21,9 @@ func (r *Run) required(m *module, idents []string) []string {
 	return list
 }
 
-// unrequired reports whether a module belongs to a distribution that the distribution of another module does
-// not require: a Cython module imports it where it is used (pyarrow takes SciPy's arrays).
-func (r *Run) unrequired(m *module, name string) bool {
+// notRequired reports whether a module belongs to a distribution that the distribution of another module does
+// not require: a Cython module imports it where it is used (PyArrow takes SciPy's arrays).
+func (r *Run) notRequired(m *module, name string) bool {
 	root, _, _ := strings.Cut(m.name, ".")
 	other, _, _ := strings.Cut(name, ".")
 	if other == root || r.requiredBy(root)[other] {

@@ -103,9 +103,13 @@ func TestStringImports(t *testing.T) {
 		{Name: "pkg/back.py", Data: []byte("from pkg.lib import Table\n")},
 		{Name: "pkg/through.py", Data: []byte("import pkg._core\n")},
 		{Name: "pkg/_core.so"},
-		{Name: "needed/__init__.py"}, {Name: "needed/part.py"},
-		{Name: "other/__init__.py"}, {Name: "other/part.py"},
-		{Name: "pkg-1.0.dist-info/METADATA"}, {Name: "needed-1.0.dist-info/METADATA"}, {Name: "other-1.0.dist-info/METADATA"},
+		{Name: "needed/__init__.py"},
+		{Name: "needed/part.py"},
+		{Name: "other/__init__.py"},
+		{Name: "other/part.py"},
+		{Name: "pkg-1.0.dist-info/METADATA"},
+		{Name: "needed-1.0.dist-info/METADATA"},
+		{Name: "other-1.0.dist-info/METADATA"},
 		{Name: "whole"},
 	}})
 	metadata, _, ok := r.src.fs.Lookup("/site/pkg-1.0.dist-info/METADATA")
