@@ -116,25 +116,31 @@ func (f *finder) topLevel(d Distribution) []string {
 	return topLevelNames(names)
 }
 
-// Extensions returns the dotted names of the extension modules that the RECORD of a distribution
-// lists, whether they are there or not, in its order. It returns nil if there is no RECORD, or
-// its text is not known.
-func (in *Interpreter) Extensions(d Distribution) []string {
+// Recorded returns the dotted names of the modules that the RECORD of a distribution lists, whether
+// they are there or not, in its order: its sources and its extension modules. It returns nothing if
+// there is no RECORD, or its text is not known.
+func (in *Interpreter) Recorded(d Distribution) (sources, extensions []string) {
 	text, there, kept := in.find.read(d.Dir + "/RECORD")
 	if !there || !kept {
-		return nil
+		return nil, nil
 	}
-	var names []string
 	for line := range strings.Lines(string(text[:min(len(text), maxRecord)])) {
 		file, _, _ := strings.Cut(line, ",")
 		dir, base := path.Split(file)
-		name, suffix, _ := strings.Cut(base, ".")
-		if !strings.HasSuffix("."+suffix, ".so") || strings.HasPrefix(name, "lib") || strings.Contains(dir, ".") {
+		if strings.Contains(dir, ".") {
 			continue
 		}
-		names = append(names, strings.ReplaceAll(dir, "/", ".")+name)
+		pkg := strings.ReplaceAll(dir, "/", ".")
+		switch name, suffix, _ := strings.Cut(base, "."); {
+		case base == "__init__.py":
+			sources = append(sources, strings.TrimSuffix(pkg, "."))
+		case suffix == "py":
+			sources = append(sources, pkg+name)
+		case strings.HasSuffix("."+suffix, ".so") && !strings.HasPrefix(name, "lib"):
+			extensions = append(extensions, pkg+name)
+		}
 	}
-	return names
+	return sources, extensions
 }
 
 // maxRequires limits the requirements of a distribution.

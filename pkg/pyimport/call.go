@@ -182,7 +182,7 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 	if r.depth == 0 {
 		r.budget = r.steps + maxCall
 		before := r.survived
-		r.survived = nil
+		r.survived = r.handedOn(a)
 		defer func() { r.survived = before }()
 	}
 	vars := r.newNames()

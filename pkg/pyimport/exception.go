@@ -356,6 +356,23 @@ func (r *Run) survive(e *exception) {
 	}
 }
 
+// handedOn returns the failure of the host that the frame is handling and that a call gets as an
+// argument, or nil: what such a function raises says more of it (sklearn.__check_build).
+func (r *Run) handedOn(a *args) *Failure {
+	if r.frame == nil { // an importer is called before the program
+		return nil
+	}
+	f := r.handled()
+	if f == nil {
+		return nil
+	}
+	of := r.frame.caught[len(r.frame.caught)-1].of
+	if slices.ContainsFunc(a.pos, func(v value) bool { return v == value(of) }) {
+		return f
+	}
+	return nil
+}
+
 func (r *Run) runHandler(h pysource.Handler, e *exception) flow {
 	if h.Name != "" {
 		r.assignName(h.Name, e.of)

@@ -436,7 +436,7 @@ func (r *Run) assignName(name string, v value) {
 
 // setGlobal binds a name of a module: to v, or to the model of the name if there is one.
 func (r *Run) setGlobal(m *module, name string, v value) {
-	if model, ok := modelsOf(m.name)[name]; ok {
+	if model, ok := m.models()[name]; ok {
 		v = model(r)
 	}
 	r.set(m.names, name, v)

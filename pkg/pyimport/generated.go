@@ -22,6 +22,9 @@ var (
 // atStart returns the dotted names of a module's data without those that its generator puts
 // there for later.
 func atStart(names []string, cython bool) []string {
+	if !cython && slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "nanobind.nb_") }) {
+		return nil // its functions import by nb::module_::import_ when they are called (jaxlib's take SciPy's BLAS)
+	}
 	late := lateBound
 	if cython {
 		late = lateCython

@@ -22,6 +22,8 @@ type module struct {
 	extension  bool
 	// absolute says that its imports are absolute in Python 2, too (PEP 328).
 	absolute bool
+	// copyOf is the module of which its source is a copy, or "".
+	copyOf string
 	// maybe is the condition under which it was imported, or "".
 	maybe string
 	// handed says whether its top level has called something that was not followed, and that
@@ -398,6 +400,7 @@ func (r *Run) execFile(m *module, f *pysource.File) {
 		r.openUp(m.names, f.Partial)
 		r.noteAt(r.node, f.Partial)
 	}
+	m.copyOf = copied(f)
 	r.inFrame(&frame{module: m, vars: m.names, file: m.file}, func() { r.block(f.Body) })
 	if strings.HasPrefix(m.file, r.in.StdLib+"/") && r.raised == nil {
 		r.presetStandIn(m)
@@ -409,7 +412,7 @@ func (r *Run) execFile(m *module, f *pysource.File) {
 // library whose source binds none of them: it only stands in for the module's own. Where a
 // module has __getattr__, it sets those that the source does not bind.
 func (r *Run) presetStandIn(m *module) {
-	table := modelsOf(m.name)
+	table := m.models()
 	_, getattr := m.names.get("__getattr__")
 	if !getattr {
 		for name := range table {
@@ -514,7 +517,9 @@ func (r *Run) extensionImports(m *module, file string) {
 		r.later = append(r.later, laterNames{r.node, names[known:]})
 	}
 	if cython {
-		r.importNames(r.stringImports(m, o.Modules.Strings), false, m)
+		if r.importStrings(r.stringImports(m, o.Modules.Strings), m); r.raised != nil {
+			return
+		}
 	}
 	for _, name := range strings.Fields(submodules[m.name]) {
 		sub := r.newModule(name, "")
@@ -560,18 +565,50 @@ func (r *Run) ownNames(m *module, idents []string) []string {
 // its own), and reports whether it did.
 func (r *Run) lacksStandard(names []string, o *elfdeps.Object) bool {
 	for _, name := range names {
+		capsule := o != nil && o.Modules != nil && slices.ContainsFunc(o.Modules.Names, func(s string) bool { return strings.HasPrefix(s, name+".") && strings.HasSuffix(s, "API") })
 		spec, doubt := r.find(name, r.path)
-		if _, loaded := r.modules.get(name); loaded || spec != nil || doubt != "" || r.in.Resolve(name).Kind != pyenv.Missing || !r.certain() {
+		if _, loaded := r.modules.get(name); loaded || doubt != "" || !r.certain() {
+			continue
+		}
+		if spec != nil && capsule && r.capsuleFails(name) {
+			return true
+		}
+		if spec != nil || r.in.Resolve(name).Kind != pyenv.Missing {
 			continue
 		}
 		f := &Failure{Type: "ModuleNotFoundError", Text: "No module named '" + name + "'"}
-		if o != nil && o.Modules != nil && slices.ContainsFunc(o.Modules.Names, func(s string) bool { return strings.HasPrefix(s, name+".") && strings.HasSuffix(s, "API") }) {
-			f = &Failure{Type: "ImportError", Text: `PyCapsule_Import could not import module "` + name + `"`}
+		if capsule {
+			f = withoutCapsule(name, nil)
 		}
 		r.raiseFailure(f, r.node)
 		return true
 	}
 	return false
+}
+
+// capsuleFails imports a module for PyCapsule_Import, raises its exception if the import certainly
+// fails, and reports whether it did.
+func (r *Run) capsuleFails(name string) bool {
+	outer := r.tries
+	r.tries = append(r.tries, tryLevel{all: true, names: inC, depth: -1})
+	from := len(r.node.Nodes)
+	r.importModule(name)
+	r.tries = outer
+	e := r.raised
+	r.raised = nil
+	if e == nil || e.doubt != "" {
+		return false
+	}
+	for _, n := range r.node.Nodes[from:] {
+		uncaught(n)
+	}
+	r.raiseFailure(withoutCapsule(name, e.failure().Cause), r.node)
+	return true
+}
+
+// withoutCapsule returns the exception of PyCapsule_Import for a module that cannot be imported.
+func withoutCapsule(name string, cause error) *Failure {
+	return &Failure{Type: "ImportError", Text: `PyCapsule_Import could not import module "` + name + `"`, Cause: cause}
 }
 
 // laterNames are names in the data of an extension module in C. Most are imported when a
@@ -602,14 +639,14 @@ func (r *Run) importNames(names []string, atStart bool, back *module) *Failure {
 	for _, name := range names {
 		r.spend(1)
 		v, loaded := r.modules.get(name)
-		if loaded && !isMaybe(v) || r.in.Resolve(name).Kind == pyenv.Missing && !(atStart && r.lost(name)) || r.circular(name, back) {
+		if loaded && !isMaybe(v) || r.in.Resolve(name).Kind == pyenv.Missing && !(atStart && r.lost(name) || back != nil && r.lostOwn(name)) || r.circular(name, back) {
 			continue
 		}
 		r.importModule(name)
 		if r.raised == nil {
 			continue
 		}
-		if atStart && !r.forgone[forgoneKey(r.node, name)] && r.broken(r.raised) {
+		if (atStart && r.broken(r.raised) || back != nil && r.brokenOwn(name, r.raised)) && !r.forgone[forgoneKey(r.node, name)] {
 			f := r.raised.failure()
 			r.raised.doubt = perhapsLater
 			return f
@@ -710,17 +747,8 @@ func definedIn(body []pysource.Stmt) []string {
 		}
 	}
 	for _, s := range body {
-		switch s := s.(type) {
-		case *pysource.Def:
-			add(s.Name)
-		case *pysource.Class:
-			add(s.Name)
-		case *pysource.Assign:
-			for _, t := range s.Targets {
-				if n, ok := t.(*pysource.Name); ok {
-					add(n.ID)
-				}
-			}
+		for _, name := range boundBy(s) {
+			add(name)
 		}
 	}
 	return list
@@ -745,7 +773,7 @@ var submodules = map[string]string{"pyexpat": "pyexpat.errors pyexpat.model"}
 
 // preset sets the attributes of a module that this package knows.
 func (r *Run) preset(m *module) {
-	table := modelsOf(m.name)
+	table := m.models()
 	for _, name := range sortedKeys(table) {
 		m.names.put(name, table[name](r))
 	}
@@ -939,6 +967,9 @@ func (r *Run) listed(from string, v value, name string) (w value, ok bool) {
 		if sub, isModule := w.(*module); isModule && sub.maybe != "" && r.certain() && sub.name == m.name+"."+name {
 			return r.importModule(sub.name), true
 		}
+		if r.raised != nil { // by its __getattr__, and by no AttributeError
+			return w, true
+		}
 		if sub := r.behind(m, name, w); sub != nil {
 			return sub, true
 		}
@@ -956,7 +987,7 @@ func (r *Run) listed(from string, v value, name string) (w value, ok bool) {
 			return r.importModule(full), true
 		}
 	}
-	if m.names.open != "" && !r.lacksSubmodule(m, name) {
+	if m.names.open != "" && !r.lacksSubmodule(m, name) && !r.lostPart(m, name) {
 		return unknownf("%s of %s", name, from), true
 	}
 	return nil, false
@@ -1028,7 +1059,8 @@ func (r *Run) cannotImport(m *module, name string) value {
 		text = fmt.Sprintf("cannot import name '%s' from partially initialized module '%s' (most likely due to a circular import) (%s)", name, m.name, where)
 	}
 	defer r.nameRaised(m.name)
-	if r.surelyLacks(m, name) || r.lostPart(m, name) {
+	lost := r.lostPart(m, name)
+	if r.surelyLacks(m, name) || lost && m.names.open == "" {
 		r.raise("ImportError", text)
 		return unknownf("%s of %s", name, m.name)
 	}
@@ -1039,7 +1071,7 @@ func (r *Run) cannotImport(m *module, name string) value {
 			return unknownf("%s of %s", name, m.name)
 		}
 	}
-	lacks := r.lacksSubmodule(m, name)
+	lacks := lost || r.lacksSubmodule(m, name)
 	r.raiseFailure(f, nil)
 	if !r.expectedHere(r.raised) && !lacks {
 		r.raised = nil

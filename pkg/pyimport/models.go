@@ -1,6 +1,11 @@
 package pyimport
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/pysource"
+)
 
 // model returns the value of a name that this package knows better than the source of the
 // name's module. It is called once for each module that binds the name.
@@ -8,6 +13,51 @@ type model func(*Run) value
 
 // models are the names that are known, by module and name.
 var models = map[string]map[string]model{}
+
+// models returns the models of a module.
+func (m *module) models() map[string]model {
+	if m.copyOf != "" {
+		return models[m.copyOf]
+	}
+	return modelsOf(m.name)
+}
+
+// copied returns the module of which a file is a copy under another name, or "": that of
+// packaging's versions, which pandas has as pandas.util.version.
+func copied(f *pysource.File) string {
+	marks := []string{"Version", "InvalidVersion", "_parse_letter_version", "_cmpkey"}
+	left := len(marks)
+	for _, s := range f.Body {
+		for _, name := range boundBy(s) {
+			if slices.Contains(marks, name) {
+				left--
+			}
+		}
+	}
+	if left <= 0 {
+		return "packaging.version"
+	}
+	return ""
+}
+
+// boundBy returns the names that a definition or an assignment binds.
+func boundBy(s pysource.Stmt) []string {
+	switch s := s.(type) {
+	case *pysource.Def:
+		return []string{s.Name}
+	case *pysource.Class:
+		return []string{s.Name}
+	case *pysource.Assign:
+		var list []string
+		for _, t := range s.Targets {
+			if n, ok := t.(*pysource.Name); ok {
+				list = append(list, n.ID)
+			}
+		}
+		return list
+	}
+	return nil
+}
 
 // modelsOf returns the models of a module. Vendored copies of packaging have those of
 // packaging.

@@ -82,28 +82,35 @@ func modulesOf(d pyenv.Distribution) []string {
 	return d.TopLevel
 }
 
-// lostPart reports whether a name that a module of a package takes from that package is an
-// extension module that the package's RECORD lists, and that is not there.
+// lostPart reports whether a name that a module of a package takes from that package is a
+// module that the package's RECORD lists, and that is not there.
 func (r *Run) lostPart(m *module, name string) bool {
 	root, _, _ := strings.Cut(m.name, ".")
 	own, _, _ := strings.Cut(r.node.Name, ".")
-	if own != root || !r.certain() || r.trial != nil || m.maybe != "" || r.in.Partial() || !r.recorded(m.name+"."+name) {
+	if own != root || !r.certain() || r.trial != nil || m.maybe != "" || r.in.Partial() {
+		return false
+	}
+	if listed, _ := r.recorded(m.name + "." + name); !listed {
 		return false
 	}
 	_, lazy := m.names.get("__getattr__")
 	return !lazy && r.searchPath(m) != nil && !r.mayFind(m, name)
 }
 
-// recorded reports whether a distribution that has a top-level module lists, in its RECORD, an
-// extension module of a dotted name below it.
-func (r *Run) recorded(name string) bool {
+// recorded reports whether a distribution that has a top-level module lists, in its RECORD, a
+// module of a dotted name below it, and whether that is an extension module.
+func (r *Run) recorded(name string) (listed, extension bool) {
 	root, _, _ := strings.Cut(name, ".")
 	modules, ok := r.records[root]
 	if !ok {
 		modules = map[string]bool{}
 		for _, d := range r.in.Distributions() {
 			if slices.Contains(modulesOf(d), root) {
-				for _, m := range r.in.Extensions(d) {
+				sources, extensions := r.in.Recorded(d)
+				for _, m := range sources {
+					modules[m] = false
+				}
+				for _, m := range extensions {
 					modules[m] = true
 				}
 			}
@@ -113,5 +120,6 @@ func (r *Run) recorded(name string) bool {
 		}
 		r.records[root] = modules
 	}
-	return modules[name]
+	extension, listed = modules[name]
+	return listed, extension
 }

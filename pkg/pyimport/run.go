@@ -164,7 +164,7 @@ type Run struct {
 	trial    *trial            // or nil
 	// requires has, by top-level module, the modules that its distribution requires.
 	requires map[string]map[string]bool
-	// records has, by top-level module, the extension modules that its RECORD lists.
+	// records has, by top-level module, the modules that its RECORD lists.
 	records map[string]map[string]bool
 	// forgone has the modules whose failure a package's source has caught, see forgoneKey.
 	forgone map[string]bool

@@ -34,6 +34,47 @@ func (r *Run) importAtStart(names []string) {
 	}
 }
 
+// importStrings imports what the statements of a Cython module may import.
+func (r *Run) importStrings(names []string, m *module) {
+	from := len(r.node.Nodes)
+	if f := r.importNames(names, false, m); f != nil {
+		for _, n := range r.node.Nodes[from:] {
+			uncaught(n)
+		}
+	}
+}
+
+// lostOwn reports whether the RECORD of the node's top-level package lists a module as an
+// extension module.
+func (r *Run) lostOwn(name string) bool {
+	root, _, _ := strings.Cut(r.node.Name, ".")
+	_, extension := r.recorded(name)
+	return extension && strings.HasPrefix(name, root+".")
+}
+
+// brokenOwn reports whether an exception says that a module of the node's top-level package was
+// lost, or that its file is damaged. The code of a package may do without an extension module that
+// lacks a library, but such a file helps nobody.
+func (r *Run) brokenOwn(name string, e *exception) bool {
+	root, _, _ := strings.Cut(r.node.Name, ".")
+	if e.doubt != "" && e.doubt != perhapsLater || !r.certain() || !strings.HasPrefix(name, root+".") {
+		return false
+	}
+	f := e.failure()
+	switch _, last, _ := cutLast(name); f.Type {
+	case "ModuleNotFoundError":
+		lacked, ok := strings.CutPrefix(f.Text, "No module named '")
+		return ok && r.lostOwn(strings.TrimSuffix(lacked, "'"))
+	case "ImportError":
+		if strings.HasPrefix(f.Text, noInit) {
+			return strings.HasSuffix(f.Text, "_"+last+")")
+		}
+		file, what, ok := strings.Cut(f.Text, ": ")
+		return ok && strings.HasPrefix(path.Base(file), last+".") && !strings.HasPrefix(what, "undefined symbol")
+	}
+	return false
+}
+
 // uncaught removes inC from what catches the failures of a tree.
 func uncaught(n *Node) {
 	if n.Caught == inC {
@@ -100,8 +141,10 @@ func (r *Run) fromOwn(n *Node, f *Failure, lacks string) bool {
 func (r *Run) lost(name string) bool {
 	pkg, last, dotted := cutLast(name)
 	own, _, _ := cutLast(r.node.Name)
-	if root, _, _ := strings.Cut(own, "."); root != "" && strings.HasPrefix(name, root+".") && r.recorded(name) {
-		return true
+	if root, _, _ := strings.Cut(own, "."); root != "" && strings.HasPrefix(name, root+".") {
+		if _, extension := r.recorded(name); extension {
+			return true
+		}
 	}
 	v, _ := r.modules.get(pkg)
 	m, ok := v.(*module)

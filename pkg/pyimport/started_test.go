@@ -142,3 +142,128 @@ func TestStringImports(t *testing.T) {
 		}
 	}
 }
+
+// cythonRun returns a run of a program that has a package pkg: the extension module made, by
+// Cython, whose strings name pkg.part.
+func cythonRun(t *testing.T, files ...txtar.File) *Run {
+	t.Helper()
+	r := testRun(t, &txtar.Archive{Files: append([]txtar.File{
+		{Name: "pkg/__init__.py"},
+		{Name: "pkg/made.so"},
+		{Name: "pkg-1.0.dist-info/METADATA"},
+		{Name: "pkg-1.0.dist-info/RECORD"},
+		{Name: "whole"},
+	}, files...)})
+	for file, text := range map[string]string{
+		"METADATA": "Name: pkg\nVersion: 1.0\n",
+		"RECORD":   "pkg/__init__.py,,\npkg/made.so,,\npkg/part.so,,\npkg/source.py,,\n",
+	} {
+		e, _, ok := r.src.fs.Lookup("/site/pkg-1.0.dist-info/" + file)
+		if !ok {
+			t.Fatalf("%s is not there", file)
+		}
+		e.Content = []byte(text)
+	}
+	in, err := pyenv.Open(r.src.fs, "/usr/bin/python3.12", pyenv.Options{Cwd: "/", Env: map[string]string{"PYTHONPATH": "/site"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.in = in
+	e, _, ok := r.src.fs.Lookup("/site/pkg/made.so")
+	if !ok {
+		t.Fatal("made.so is not there")
+	}
+	e.Object = &elfdeps.Object{Modules: &elfdeps.Modules{Idents: []string{"cython_runtime"}, Strings: []string{"pkg.part"}}}
+	return r
+}
+
+// TestBrokenOwn checks that a Cython module fails, with a doubt, if a module of its own package that
+// its strings name was lost or is damaged, and not if that one only lacks a library.
+func TestBrokenOwn(t *testing.T) {
+	host := func(text string) []txtar.File {
+		return []txtar.File{{Name: "pkg/part.so"}, {Name: "host", Data: []byte("/site/pkg/part.so " + text + "\n")}}
+	}
+	for _, c := range []struct {
+		name  string
+		files []txtar.File
+		want  string
+	}{
+		{"lost", nil, "ModuleNotFoundError: No module named 'pkg.part'"},
+		{"damaged", host("/site/pkg/part.so: file too short"), "ImportError: /site/pkg/part.so: file too short"},
+		{"without a library", host("libx.so.1: cannot open shared object file"), ""},
+		{"without a symbol", host("/site/pkg/part.so: undefined symbol: x"), ""},
+		{"whole", []txtar.File{{Name: "pkg/part.so"}}, ""},
+	} {
+		got, doubt := "", ""
+		if f := cythonRun(t, c.files...).Import("pkg.made").Failed; f != nil {
+			got, doubt = f.Type+": "+f.Text, f.Doubt
+		}
+		if got != c.want || (doubt == "") != (got == "") {
+			t.Errorf("%s: the import fails with %q, in doubt because %q", c.name, got, doubt)
+		}
+	}
+}
+
+// TestLostSource checks that a name which a package takes from itself is not there if RECORD lists a
+// source of that name that is gone: certainly, unless its code may set names that are not known.
+func TestLostSource(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		open, fails bool
+	}{{"source", false, true}, {"source", true, true}, {"other", true, false}} {
+		r := cythonRun(t, txtar.File{Name: "pkg/user.py", Data: []byte("from . import " + c.name + "\n")})
+		if v := r.importModule("pkg"); c.open {
+			r.openUp(v.(*module).names, "a test")
+		}
+		want := ""
+		if c.fails {
+			want = "cannot import name '" + c.name + "' from 'pkg' (/site/pkg/__init__.py)"
+		}
+		got, doubt := "", false
+		if f := r.Import("pkg.user").Failed; f != nil {
+			got, doubt = f.Text, f.Doubt != ""
+		}
+		if got != want || doubt != (c.open && c.fails) {
+			t.Errorf("%+v: the import fails with %q, in doubt: %v", c, got, doubt)
+		}
+	}
+}
+
+// TestCapsuleFails checks the exception of an extension module of CPython whose module is there and
+// fails.
+func TestCapsuleFails(t *testing.T) {
+	r := testRun(t, &txtar.Archive{Files: []txtar.File{
+		{Name: "_curses.so"},
+		{Name: "whole"},
+		{Name: "host", Data: []byte("/site/_curses.so libncursesw.so.6: cannot open shared object file\n")},
+	}})
+	r.node, r.raised = &Node{}, nil
+	o := &elfdeps.Object{Modules: &elfdeps.Modules{Names: []string{"_curses._C_API"}}}
+	if !r.lacksStandard([]string{"_curses"}, o) || r.raised.failure().Text != `PyCapsule_Import could not import module "_curses"` || r.raised.failure().Type != "ImportError" {
+		t.Errorf("got %+v", r.raised)
+	}
+}
+
+// TestCopyOfPackaging checks that versions of a copy of packaging under another name are compared.
+func TestCopyOfPackaging(t *testing.T) {
+	r := testRun(t, &txtar.Archive{Files: []txtar.File{
+		{Name: "own/__init__.py", Data: []byte(`
+class InvalidVersion(ValueError): pass
+def parse(v): return Version(v)
+class Version:
+    def __init__(self, v): self._key = _cmpkey(v)
+def _parse_letter_version(l, n): pass
+def _cmpkey(v): pass
+`)},
+		{Name: "app.py", Data: []byte(`
+from own import Version
+if Version("25.0.1") < Version("13.0.0"):
+    import not_there
+`)},
+		{Name: "whole"},
+	}})
+	n := r.Import("app")
+	if n.Failed != nil || len(n.Unknown) > 0 || len(n.Nodes) != 1 {
+		t.Errorf("got %+v", n)
+	}
+}

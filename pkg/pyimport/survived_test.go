@@ -38,6 +38,24 @@ def check():
 load()
 check()
 `, ""},
+		{"in a function that gets the exception", `
+import ctypes
+def tell(e):
+    raise RuntimeError("no library: %s" % e)
+try:
+    ctypes.CDLL("/site/a.so")
+except OSError as e:
+    tell(e)
+`, "RuntimeError: no library: a.so: cannot open shared object file"},
+		{"in a function that gets something else", `
+import ctypes
+def tell(e):
+    raise RuntimeError("no library")
+try:
+    ctypes.CDLL("/site/a.so")
+except OSError as e:
+    tell(1)
+`, ""},
 	} {
 		r := testRun(t, &txtar.Archive{Files: []txtar.File{
 			{Name: "m.py", Data: []byte(c.body)},

@@ -412,6 +412,10 @@ func (r *reducer) findHot() {
 			r.live(int32(i), full)
 			r.keepInit(l.parent)
 		}
+		if l.kind == defLine && l.fn >= 0 && l.flags&inClass == 0 && string(definedName(r.bytesOf(l))) == "__getattr__" {
+			r.live(int32(i), full)
+			r.live(l.fn, full) // which returns it to a module (lazy_loader.attach)
+		}
 	}
 	r.findPlaces()
 	r.findTexts()
@@ -1085,6 +1089,9 @@ func (r *reducer) process(i int32) {
 	}
 	text := r.text[start:]
 	fn, w := l.fn, l.weight()
+	if fn < 0 && l.kind == other && isJoinedAll(text) { // a star import takes the names from __getattr__, too
+		w = max(w, matters)
+	}
 	defined := l.kind == defLine || l.kind == classLine
 	eachName(text, func(name []byte, at int) bool {
 		if keywordSet.has(name) {

@@ -385,6 +385,30 @@ def find(name):
  return ?
 __all__=list(set(a.__all__)|set(a.bbbbbbbbbbbbbbb.__all__)|{"ccccccccccccccccccccccc"})#10
 `},
+		{"names of a module that come from __getattr__", `import numpy as np
+parts = {"linalg", "fft", "random", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}
+other = {"linalg", "fft", "random", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}
+__all__ = list(parts | set(np.__all__))
+__getattr__, __dir__, _ = np.attach("a", ["bbbbbbbbbbbbbbbbbbbbbbbbb", "cccccccccccccccccccccccccccccc"])
+def attach(package, names):
+    def __getattr__(name):
+        if name in names:
+            return __import__(package + name)
+    def __dir__():
+        return names
+    return __getattr__, __dir__, names
+`, `import numpy as np
+parts={"linalg","fft","random","aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}
+__all__=list(parts|set(np.__all__))#4
+__getattr__,__dir__,_=np.attach("a",["bbbbbbbbbbbbbbbbbbbbbbbbb","cccccccccccccccccccccccccccccc"])
+def attach(package,names):
+ def __getattr__(name):
+  if name in names:
+   return __import__(package+name)
+ def __dir__(?):return ?
+ return __getattr__,__dir__,names#12
+#: other
+`},
 		{"the names that an open uses", `import ctypes
 from os import path
 here = path.dirname(__file__)

@@ -34,7 +34,7 @@ func (r *reducer) write(l *logical) {
 		w.brackets, w.strings, limit = maxTable, maxOpen, maxTable
 	case r.callsLive(l):
 		w.brackets = maxOpen
-	case l.kind == other && isJoinedAll(text):
+	case l.kind == other && (isJoinedAll(text) || l.fn < 0 && l.flags&calls != 0 && bytes.HasPrefix(text, []byte("__getattr__"))):
 		w.brackets = maxTable
 	case l.fn >= 0 && l.kind == returnLine && l.mode == full && l.flags&calls != 0 && r.callsOwn(bytes.TrimSpace(text[len("return"):])),
 		l.fn >= 0 && r.lines[l.fn].live == full && (l.kind == returnLine || l.flags&assigns != 0 && bytes.HasPrefix(text, []byte("self."))):

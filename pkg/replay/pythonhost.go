@@ -114,6 +114,11 @@ func (h *pythonHost) open(by *elfdeps.Module, name string, flags elfdeps.Flags, 
 		h.brought = append(h.brought, Opened{name, realsOf(h.proc.Objects[loaded:])})
 		return m, nil
 	}
+	if e.By != nil && e.By.Truncated() && strings.HasSuffix(e.Message, "undefined symbol: ") { // the names lie past the end of the file
+		cut := h.files.cutOf([]*elfdeps.Module{e.By}, 0)[0]
+		h.killed = &pyimport.Failure{Type: "SIGBUS", Text: cut.Error(), Cause: cut}
+		return nil, h.killed
+	}
 	return nil, &pyimport.Failure{Type: exception, Text: e.Error(), Doubt: h.doubt(e), Cause: e}
 }
 
