@@ -165,3 +165,20 @@ func TestComesBack(t *testing.T) {
 		t.Errorf("a tar with other names: %v", err)
 	}
 }
+
+// TestMarkerBeside drops a file beside the marker that removes it from the layers below: the marker
+// stays.
+func TestMarkerBeside(t *testing.T) {
+	p, _, tars := planned(t, "-- 0/a/old --\n1\n-- 1/a --\ndir\n-- 1/a/.wh.old --\n-- 1/a/old --\n2\n-- 2/a/old --\n3\n", nil)
+	if got := p.Layers(); !slices.Equal(got, []int{0, 1}) && !slices.Equal(got, []int{1}) {
+		t.Fatal("layers", got)
+	}
+	var out bytes.Buffer
+	if err := slim.RewriteLayer(p, 1, &out, bytes.NewReader(tars[1])); err != nil {
+		t.Fatal(err)
+	}
+	l, err := layers.ReadLayer(&out, nil)
+	if err != nil || !slices.Equal(l.Whiteouts, []string{"a/old"}) || len(l.Entries) != 1 {
+		t.Errorf("the layer has %d entries, and hides %q: %v", len(l.Entries), l.Whiteouts, err)
+	}
+}

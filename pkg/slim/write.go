@@ -46,7 +46,7 @@ func (p *Plan) rewrite(layer int, w io.Writer, r io.Reader) error {
 	g.Go(func() error {
 		l, err := layers.ReadHeaders(indexed)
 		if err == nil {
-			err = differs(p.foretold(layer), l)
+			err = differs(p.foretold(layer), l, p.gone[layer])
 		}
 		indexed.CloseWithError(err)
 		return err
@@ -82,9 +82,11 @@ func (p *Plan) edit(layer int) func(Member) (Edit, error) {
 // errForetold begins the errors of a layer that was written and is not the foretold one.
 var errForetold = errors.New("the new layer is not as foretold")
 
-// differs returns an error unless an index is the foretold one.
-func differs(want, got *layers.Layer) error {
-	if !slices.Equal(want.Whiteouts, got.Whiteouts) || !slices.Equal(want.Opaque, got.Opaque) {
+// differs returns an error unless an index is the foretold one. A layer may have a marker beside the
+// file that it removes from the layers below: without the file, the marker hides them in its place.
+func differs(want, got *layers.Layer, gone map[string]bool) error {
+	hides := slices.DeleteFunc(slices.Clone(got.Whiteouts), func(w string) bool { return gone[w] })
+	if !slices.Equal(want.Whiteouts, hides) || !slices.Equal(want.Opaque, got.Opaque) {
 		return fmt.Errorf("%w: it hides other files", errForetold)
 	}
 	for i, e := range want.Entries {
