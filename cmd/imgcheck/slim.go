@@ -13,7 +13,6 @@ import (
 	"github.com/imgcheck/imgcheck/internal/size"
 	"github.com/imgcheck/imgcheck/pkg/patch"
 	"github.com/imgcheck/imgcheck/pkg/scan"
-	"github.com/imgcheck/imgcheck/pkg/slim"
 	"github.com/imgcheck/imgcheck/pkg/targets"
 )
 
@@ -140,7 +139,7 @@ func (s *slimming) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.show(len(base.Images) > 1, img, one.Plan); err != nil {
+		if err := s.show(len(base.Images) > 1, img, one); err != nil {
 			return err
 		}
 		if !one.Plan.Empty() {
@@ -192,7 +191,7 @@ func (s *slimming) publish(ctx context.Context, base *patch.Base, list []*patch.
 }
 
 // show prints the plan for an image, with --dry-run on the standard output.
-func (s *slimming) show(several bool, img *patch.Image, plan *slim.Plan) error {
+func (s *slimming) show(several bool, img *patch.Image, one *scan.Slimmed) error {
 	s.progress.pause()
 	to := s.errs
 	if s.dry {
@@ -201,7 +200,10 @@ func (s *slimming) show(several bool, img *patch.Image, plan *slim.Plan) error {
 	if several {
 		fmt.Fprintf(to, "%s:\n", img.Platform.String())
 	}
-	return plan.Text(to)
+	for _, k := range one.Kept {
+		fmt.Fprintf(to, "kept             %s: %s needs them\n", oneLine(k.Title), oneLine(k.For))
+	}
+	return one.Plan.Text(to)
 }
 
 // saved says what a pull of the image transfers before and after.

@@ -40,6 +40,8 @@ type Slimmed struct {
 	Plan *slim.Plan
 	// Size is what the image has, with its classes.
 	Size *size.Result
+	// Kept are files of the classes to drop that stay, because the image needs them.
+	Kept []size.Kept
 }
 
 // SlimOptions say which bytes of an image go.
@@ -89,6 +91,7 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 		return nil, err
 	}
 	chosen := slices.DeleteFunc(slices.Clone(s.Size.Groups), func(g size.Group) bool { return !slices.Contains(so.Classes, g.ID) })
+	s.Kept = slices.DeleteFunc(slices.Clone(s.Size.Kept), func(k size.Kept) bool { return !slices.Contains(so.Classes, k.ID) })
 	if s.Plan, err = slim.New(read, j.Image.FS, chosen, j.stays()); err != nil {
 		return nil, err
 	}

@@ -26,6 +26,19 @@ type Class struct {
 	Except  []string `yaml:"except" json:"-"`                  // patterns of files that stay
 	// Unless are distributions of Python that need the files: an image that has one keeps them.
 	Unless []string `yaml:"unless" json:"-"`
+	// Users are programs that read the files: an image whose start runs one keeps them.
+	Users []User `yaml:"users" json:"-"`
+}
+
+// User is what reads the files of a class: programs, modules of Python or libraries. One of them is
+// enough.
+type User struct {
+	Programs  []string `yaml:"programs"`  // patterns of base names
+	Commands  []string `yaml:"commands"`  // words of its arguments, one of which there must be; any if there are none
+	Without   []string `yaml:"without"`   // words with which it does not read them
+	Modules   []string `yaml:"modules"`   // ends of the paths of modules that a program of the start imports
+	Libraries []string `yaml:"libraries"` // patterns of SONAMEs of which a process loads one
+	Paths     []string `yaml:"paths"`     // of these files; all of the class if there are none
 }
 
 // The classes whose files are not found by patterns.
@@ -67,7 +80,14 @@ func LoadClasses(fsys fs.FS) ([]*Class, error) {
 			return nil, fmt.Errorf("size/classes.yaml: %s must be there once, and %s the first", c.ID, Replaced)
 		}
 		ids = append(ids, c.ID)
-		for _, p := range slices.Concat(c.Paths, c.Except, c.Unless) {
+		patterns := slices.Concat(c.Paths, c.Except, c.Unless)
+		for _, u := range c.Users {
+			if len(u.Programs)+len(u.Modules)+len(u.Libraries) == 0 {
+				return nil, fmt.Errorf("size/classes.yaml: class %s: a user has no programs, modules or libraries", c.ID)
+			}
+			patterns = slices.Concat(patterns, u.Programs, u.Libraries, u.Paths)
+		}
+		for _, p := range patterns {
 			if !doublestar.ValidatePattern(p) {
 				return nil, fmt.Errorf("size/classes.yaml: class %s: %q is no pattern", c.ID, p)
 			}

@@ -138,10 +138,15 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 	}
 	f.lone = f.abandoned()
 	f.living, f.resources = f.inUse(all), f.unneededResources()
+	commands := f.commands()
 	for _, c := range all {
 		if p := f.needs(c); p != "" {
 			r.Kept = append(r.Kept, Kept{c.ID, c.Title, p})
-		} else {
+			continue
+		}
+		c, kept := f.withoutUsed(c, commands)
+		r.Kept = append(r.Kept, kept...)
+		if c != nil {
 			f.classes = append(f.classes, c)
 		}
 	}

@@ -1,0 +1,119 @@
+package size
+
+import (
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/packs"
+)
+
+// This file keeps files of classes that the image's start reads, though no process maps them: a
+// package manager that it runs installs from its cache, and a compiler reads headers.
+
+// words splits a command line, or a step of the start, into its words.
+var words = regexp.MustCompile(`[^\s;|&()"'` + "`" + `,\[\]]+`)
+
+// commands returns the command lines of the image's start as words: of programs, of the steps that lead
+// to them, and of its scripts, also those that run only if its user sets a variable.
+func (f *finder) commands() [][]string {
+	s := f.Evidence.Started
+	if s == nil {
+		return nil
+	}
+	var list [][]string
+	scripts := map[string]bool{s.Path: true}
+	for i := range s.Programs {
+		p := &s.Programs[i]
+		line := []string{p.Path, p.File}
+		for _, a := range p.Args {
+			line = append(line, words.FindAllString(a, -1)...)
+		}
+		if p.Python != nil {
+			line = append(line, p.Python.Module, p.Python.File)
+			line = append(line, p.Python.Args...)
+		}
+		list = append(list, line)
+		for _, l := range p.Chain {
+			list = append(list, words.FindAllString(l.What, -1))
+			scripts[l.File] = true
+		}
+		scripts[p.File] = true
+	}
+	for _, p := range slices.Sorted(maps.Keys(scripts)) {
+		e, _, ok := f.FS.Lookup(p)
+		if !ok || p == "" || e.Shebang == "" && path.Ext(e.Path) != ".sh" {
+			continue
+		}
+		for _, line := range strings.Split(strings.ReplaceAll(string(e.Content), "\\\n", " "), "\n") {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
+				list = append(list, words.FindAllString(line, -1))
+			}
+		}
+	}
+	return list
+}
+
+// withoutUsed returns a class without the files that the image's start reads, nil if that is all of
+// it, and what it keeps.
+func (f *finder) withoutUsed(c *Class, commands [][]string) (*Class, []Kept) {
+	var kept []Kept
+	for _, u := range c.Users {
+		by := f.uses(&u, commands)
+		switch {
+		case by == "" || len(u.Paths) > 0 && !f.hasAny(u.Paths):
+			continue
+		case len(u.Paths) == 0:
+			return nil, []Kept{{c.ID, c.Title, by}}
+		}
+		less := *c
+		less.Except = slices.Concat(c.Except, u.Paths)
+		c = &less
+		kept = append(kept, Kept{c.ID, "files in " + strings.Trim(u.Paths[0], "/*"), by})
+	}
+	return c, kept
+}
+
+// hasAny reports whether containers have a file of some patterns.
+func (f *finder) hasAny(patterns []string) bool {
+	for e := range f.FS.All() {
+		if !e.IsDir() && packs.MatchAny(patterns, e.Path) {
+			return true
+		}
+	}
+	return false
+}
+
+// uses returns which of a user's programs, modules and libraries the image's start has, or "".
+func (f *finder) uses(u *User, commands [][]string) string {
+	for _, line := range commands {
+		at := slices.IndexFunc(line, func(w string) bool { return packs.MatchAny(u.Programs, path.Base(w)) })
+		if at < 0 || slices.ContainsFunc(line, func(w string) bool { return slices.Contains(u.Without, w) }) {
+			continue
+		}
+		is := func(w string) bool { return slices.Contains(u.Commands, w) }
+		if len(u.Commands) == 0 {
+			return path.Base(line[at])
+		}
+		if i := slices.IndexFunc(line[at+1:], is); i >= 0 {
+			return path.Base(line[at]) + " " + line[at+1+i]
+		}
+	}
+	for p := range f.used {
+		for _, m := range u.Modules {
+			if strings.HasSuffix(p, "/"+m) {
+				return m
+			}
+		}
+	}
+	for _, p := range f.Evidence.Processes {
+		for _, m := range p.Loaded {
+			if m.Object != nil && m.Object.Soname != "" && packs.MatchAny(u.Libraries, m.Object.Soname) {
+				return m.Object.Soname
+			}
+		}
+	}
+	return ""
+}
