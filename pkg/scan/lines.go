@@ -17,25 +17,43 @@ import (
 // either is one of the scan. It reports whether the next scan of the image finds the same: an
 // attestation that could not be fetched may be there then.
 func (j *Judged) locate(ctx context.Context, img *source.Image) (sure bool) {
-	var lines []*dockerline.Line
-	proven, err := provenance(ctx, img)
-	sure = err == nil || !errors.As(err, new(*fetchError))
-	if proven != nil {
-		lines, j.about.End, j.follow = proven.Lines, proven.End, proven.Follow
-	}
-	if lines == nil && len(j.opts.Dockerfiles) > 0 && img.RawConfig != nil {
-		lines, j.about.End, err = linesOf(ctx, img.RawConfig, j.opts.Dockerfiles)
+	b, err := buildOf(ctx, img, j.opts.Dockerfiles)
+	j.about.End = b.end
+	if b.proven != nil {
+		j.follow = b.proven.Follow
 	}
 	if err != nil {
 		j.about.NoDockerfile = err.Error()
-		return sure
+		return b.sure
 	}
-	for i := range lines {
+	for i := range b.lines {
 		if i < len(j.about.Layers) {
-			j.about.Layers[i].Dockerfile = lines[i]
+			j.about.Layers[i].Dockerfile = b.lines[i]
 		}
 	}
-	return sure
+	return b.sure
+}
+
+// build is what is known of an image's build.
+type build struct {
+	lines  []*dockerline.Line // that made the layers; nil if they are not known
+	end    *dockerline.End    // of the image's stage
+	proven *dockerline.Provenance
+	sure   bool // asking again gives the same
+}
+
+// buildOf returns what is known of an image's build: by its provenance, or by the only one of some
+// Dockerfiles that its history fits. The error says why there are no lines.
+func buildOf(ctx context.Context, img *source.Image, files []Dockerfile) (b build, err error) {
+	b.proven, err = provenance(ctx, img)
+	b.sure = err == nil || !errors.As(err, new(*fetchError))
+	if b.proven != nil {
+		b.lines, b.end = b.proven.Lines, b.proven.End
+	}
+	if b.lines == nil && len(files) > 0 && img.RawConfig != nil {
+		b.lines, b.end, err = linesOf(ctx, img.RawConfig, files)
+	}
+	return b, err
 }
 
 // linesOf returns the lines by the only one of some Dockerfiles that an image's history fits.

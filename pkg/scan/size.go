@@ -13,24 +13,38 @@ import (
 )
 
 // Size reads and replays the image that ref names, and returns the bytes that its containers
-// can do without. GPU code counts if the options name machines, each with a GPU.
-func Size(ctx context.Context, ref string, o Options) (*size.Result, error) {
+// can do without. GPU code counts if the options name machines, each with a GPU. Layers have the
+// lines of the Dockerfile that made them, as far as Image finds them; the second result says why none has.
+func Size(ctx context.Context, ref string, o Options) (*size.Result, string, error) {
 	img, err := Open(ctx, ref, o)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer img.Close()
 	o.begin(Reading)
 	set, read, fsys, err := readBoth(ctx, img, o.rules())
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	o.begin(Judging)
 	evidence, err := replay.Run(ctx, &replay.Image{FS: fsys, Config: img.Config}, set)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return sized(ctx, read, fsys, evidence, set, o.Machines)
+	r, err := sized(ctx, read, fsys, evidence, set, o.Machines)
+	if err != nil {
+		return nil, "", err
+	}
+	b, unknown := buildOf(ctx, img.Image, o.Dockerfiles)
+	if unknown != nil {
+		return r, unknown.Error(), nil
+	}
+	for i := range b.lines {
+		if i < len(r.Layers) {
+			r.Layers[i].Dockerfile = b.lines[i]
+		}
+	}
+	return r, "", nil
 }
 
 // sized returns the bytes that an image which was replayed can do without, if it is for machines.

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/dockerline"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
@@ -57,8 +58,10 @@ type Group struct {
 type Layer struct {
 	Digest    string `json:"digest,omitempty"`
 	CreatedBy string `json:"createdBy,omitempty"` // the instruction
-	Pull      int64  `json:"pull"`                // compressed bytes; 0 if not known
-	Bytes     int64  `json:"bytes"`               // unpacked bytes of its files
+	// Dockerfile is the line that made the layer; nil if it is not known.
+	Dockerfile *dockerline.Line `json:"dockerfile,omitempty"`
+	Pull       int64            `json:"pull"`  // compressed bytes; 0 if not known
+	Bytes      int64            `json:"bytes"` // unpacked bytes of its files
 }
 
 // Family is the bytes of the libraries of a family that containers see.
@@ -112,7 +115,8 @@ type finder struct {
 	Image
 	tables  *targets.Tables
 	classes []*Class
-	kept    map[string]bool   // paths that links lead to
+	hard    map[string]bool   // paths that hard links of other layers lead to
+	kept    map[string]bool   // paths that symbolic links lead to
 	used    map[string]bool   // real paths of files that programs use
 	living  map[string]bool   // the trees of classes that have one of these, or an environment of Python
 	copies  map[string]string // paths of copies that no process gets, with the path of the other
@@ -131,7 +135,7 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 	for _, s := range img.FS.Skipped {
 		r.Unread = append(r.Unread, fmt.Sprintf("layer %d: %s: %s", s.Layer, s.Path, s.Why))
 	}
-	f := &finder{Image: img, tables: targets.Known(), kept: linked(img.Layers, img.FS, all), used: used(img.Evidence)}
+	f := &finder{Image: img, tables: targets.Known(), hard: hardLinked(img.Layers), kept: linked(img.FS, all), used: used(img.Evidence)}
 	var err error
 	if f.copies, err = f.unreached(ctx, all); err != nil {
 		return nil, err
@@ -289,12 +293,17 @@ func (f *finder) class(id string) int {
 // classOf returns the number of the first class that a name of a layer belongs to, or -1.
 func (f *finder) classOf(e *layers.Entry, layer int) int {
 	for p := e.Path; p != "."; p = path.Dir(p) {
-		if f.kept[p] {
+		if f.hard[p] {
 			return -1
 		}
 	}
 	if _, now, ok := f.FS.Lstat("/" + e.Path); !ok || now != layer {
 		return 0
+	}
+	for p := e.Path; p != "."; p = path.Dir(p) {
+		if f.kept[p] {
+			return -1
+		}
 	}
 	if f.used["/"+e.Path] {
 		return -1

@@ -96,9 +96,14 @@ func (r *Result) group(b *strings.Builder, g *Group) {
 	b.WriteByte('\n')
 }
 
-// layer returns the number of a layer, and the beginning of its instruction.
+// layer returns the number of a layer from 1, as scan has it, and the beginning of its instruction, with its line in the
+// Dockerfile if that is known.
 func (r *Result) layer(i int) string {
-	s := []rune(fmt.Sprintf("layer %d  %s", i, strings.Join(strings.Fields(plain.Line(r.Layers[i].CreatedBy)), " ")))
+	made := r.Layers[i].CreatedBy
+	if l := r.Layers[i].Dockerfile; l != nil {
+		made = fmt.Sprintf("%s:%d %s", l.File, l.Line, l.Instruction)
+	}
+	s := []rune(fmt.Sprintf("layer %d  %s", i+1, strings.Join(strings.Fields(plain.Line(made)), " ")))
 	if len(s) > shownLayer {
 		s = append(s[:shownLayer-1], '…')
 	}

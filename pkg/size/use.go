@@ -246,11 +246,8 @@ func neededResources(files []string, arch uint32) []string {
 	return files
 }
 
-// linked returns the paths that hard links of other layers and the image's symbolic links from
-// other directories lead to. CUDA's own links, which go with its files or name its
-// directory, do not make them needed, nor does a second name of a directory that is not all
-// in a class, such as /lib for /usr/lib.
-func linked(read []*layers.Layer, fsys *layers.FS, classes []*Class) map[string]bool {
+// hardLinked returns the paths that hard links of other layers lead to, in whichever layer they are.
+func hardLinked(read []*layers.Layer) map[string]bool {
 	kept := map[string]bool{}
 	for _, l := range read {
 		for _, e := range l.Entries {
@@ -259,6 +256,14 @@ func linked(read []*layers.Layer, fsys *layers.FS, classes []*Class) map[string]
 			}
 		}
 	}
+	return kept
+}
+
+// linked returns the paths to which the image's symbolic links from other directories lead. CUDA's own links, which go with its files or name its
+// directory, do not make them needed, nor does a second name of a directory that is not all
+// in a class, such as /lib for /usr/lib.
+func linked(fsys *layers.FS, classes []*Class) map[string]bool {
+	kept := map[string]bool{}
 	for e := range fsys.All() {
 		if e.Type != layers.Symlink || slices.ContainsFunc(ownLinks, func(p string) bool { return strings.HasPrefix(e.Path, p) }) {
 			continue

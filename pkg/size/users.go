@@ -62,8 +62,12 @@ func (f *finder) withoutUsed(c *Class, commands [][]string) (*Class, []Kept) {
 	var kept []Kept
 	for _, u := range c.Users {
 		by := f.uses(&u, commands)
+		files := u.Paths
+		if len(files) == 0 {
+			files = c.Paths
+		}
 		switch {
-		case by == "" || len(u.Paths) > 0 && !f.hasAny(u.Paths):
+		case by == "" || !f.hasAny(files):
 			continue
 		case len(u.Paths) == 0:
 			return nil, []Kept{{c.ID, c.Title, by}}

@@ -180,7 +180,7 @@ func (p *Plan) stays(f File, names []string, keep func(class, path string) strin
 		}
 		for i, l := range p.read[:layer] {
 			if e := find(l, name); e != nil && !p.gone[i][name] && (seen || e.IsDir()) {
-				return fmt.Sprintf("layer %d has something else under this name", i)
+				return fmt.Sprintf("layer %d has something else under this name", i+1)
 			}
 		}
 	}
@@ -290,7 +290,7 @@ func (p *Plan) compare(fsys *layers.FS) error {
 		case !more || now.Path > e.Path:
 			return fmt.Errorf("/%s would go as well", e.Path)
 		case layer != from || !same(p.now(from, e), now):
-			return fmt.Errorf("/%s would be another one, of layer %d", e.Path, layer)
+			return fmt.Errorf("/%s would be another one, of layer %d", e.Path, layer+1)
 		}
 		now, layer, more = next()
 	}
