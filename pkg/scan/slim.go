@@ -91,6 +91,10 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 		return nil, err
 	}
 	chosen := slices.DeleteFunc(slices.Clone(s.Size.Groups), func(g size.Group) bool { return !slices.Contains(so.Classes, g.ID) })
+	var verdicts []*targets.Row
+	if len(so.GPUs) > 0 {
+		verdicts = lint.GPURows(evidence, j.Image, j.Packs)
+	}
 	s.Kept = slices.DeleteFunc(slices.Clone(s.Size.Kept), func(k size.Kept) bool { return !slices.Contains(so.Classes, k.ID) })
 	if s.Plan, err = slim.New(read, j.Image.FS, chosen, j.stays()); err != nil {
 		return nil, err
@@ -111,7 +115,7 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 		return s, nil
 	}
 	o.begin(Judging)
-	if err := j.proveSlim(ctx, ref, s.Plan, so.GPUs); err != nil {
+	if err := j.proveSlim(ctx, s.Plan, so.GPUs, verdicts); err != nil {
 		return nil, err
 	}
 	s.Plan.Settle()
@@ -211,8 +215,8 @@ func (j *Judged) stays() func(class, path string) string {
 	}
 }
 
-// proveSlim judges the image as a plan changes it.
-func (j *Judged) proveSlim(ctx context.Context, ref string, plan *slim.Plan, gpus []targets.Machine) error {
+// proveSlim judges the image as a plan changes it. verdicts are those on GPUs as the image is now.
+func (j *Judged) proveSlim(ctx context.Context, plan *slim.Plan, gpus []targets.Machine, verdicts []*targets.Row) error {
 	fsys, err := plan.After()
 	if err != nil {
 		return fmt.Errorf("without the files that can go, the image would have others: %w", err)
@@ -231,16 +235,13 @@ func (j *Judged) proveSlim(ctx context.Context, ref string, plan *slim.Plan, gpu
 	if len(gpus) == 0 {
 		return nil
 	}
-	before, err := contracted(ctx, ref, j.Image, j.Packs)
+	evidence, err := replay.Run(ctx, now, j.Packs)
 	if err != nil {
 		return err
 	}
-	after, err := contracted(ctx, ref, now, j.Packs)
-	if err != nil {
-		return err
-	}
+	after := lint.GPURows(evidence, now, j.Packs)
 	for _, m := range gpus {
-		if a, b := rowOf(before.Rows, m), rowOf(after.Rows, m); !reflect.DeepEqual(a, b) {
+		if a, b := rowOf(verdicts, m), rowOf(after, m); !reflect.DeepEqual(a, b) {
 			return &WorseError{j.about.Ref, fmt.Errorf("the verdict on %s would be another one", m.Name())}
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/gpucode"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/patch"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/size"
 	"github.com/imgcheck/imgcheck/pkg/slim"
 	"github.com/imgcheck/imgcheck/pkg/targets"
@@ -321,7 +322,11 @@ func TestSlimWorse(t *testing.T) {
 	if err := plan.Strip(t.Context(), img, none, func(string) string { return "" }); err != nil {
 		t.Fatal(err)
 	}
-	err = j.proveSlim(t.Context(), ref, plan, []targets.Machine{{GPU: "L40S", Arch: 89}})
+	ev, err := replay.Run(t.Context(), j.Image, j.Packs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = j.proveSlim(t.Context(), plan, []targets.Machine{{GPU: "L40S", Arch: 89}}, lint.GPURows(ev, j.Image, j.Packs))
 	if err == nil || !strings.Contains(err.Error(), "the verdict on L40S (sm_89) would be another one") {
 		t.Errorf("without any code: %v", err)
 	}
