@@ -48,7 +48,9 @@ const (
 	// AbandonedCopies are those in directories that nothing of the image leads to.
 	AbandonedCopies = "abandoned-copies"
 	Bytecode        = "bytecode" // of modules whose source is beside it
-	GPUCode         = "gpu-code" // parts of files: code for GPUs that the image is not for
+	// Installers are packages and archives in temporary directories, found by patterns.
+	Installers = "installers"
+	GPUCode    = "gpu-code" // parts of files: code for GPUs that the image is not for
 	// BuilderResources are files with kernels of TensorRT's builder for such GPUs.
 	BuilderResources = "builder-resources"
 )

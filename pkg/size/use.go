@@ -73,7 +73,49 @@ func (f *finder) inUse(classes []*Class) map[string]bool {
 	for _, v := range f.Evidence.Config.Env().Vars {
 		named(v)
 	}
+	f.installed(classes, add)
 	return set
+}
+
+// installed calls add with the packages and archives that the image's start may install: those that
+// a word of it names, or that are in a directory which a word or a variable of an installer names.
+func (f *finder) installed(classes []*Class, add func(p string)) {
+	var below []string
+	name := func(word string) {
+		at := strings.IndexByte(word, '/')
+		if at < 0 || at > 0 && word[at-1] != '=' {
+			return
+		}
+		p := strings.TrimPrefix(path.Clean(word[at:]), "/")
+		add(p)
+		if i := strings.IndexAny(p, "*?[{$\x00"); i >= 0 {
+			p = path.Dir(p[:i] + "x")
+		}
+		if p != "" && p != "." {
+			below = append(below, p+"/")
+		}
+	}
+	for _, line := range f.commands() {
+		for _, w := range line {
+			name(w)
+		}
+	}
+	for _, v := range f.Evidence.Config.Env().Vars {
+		if strings.HasPrefix(v, "PIP_") || strings.HasPrefix(v, "UV_") {
+			for _, w := range strings.Fields(v) {
+				name(w)
+			}
+		}
+	}
+	i := slices.IndexFunc(classes, func(c *Class) bool { return c.ID == Installers })
+	if i < 0 || len(below) == 0 {
+		return
+	}
+	for e := range f.FS.All() {
+		if classes[i].has(e.Path) && slices.ContainsFunc(below, func(dir string) bool { return strings.HasPrefix(e.Path, dir) }) {
+			add(e.Path)
+		}
+	}
 }
 
 // paths matches absolute paths in scripts and variables.

@@ -30,7 +30,7 @@ func TestUsers(t *testing.T) {
 	files := map[string]string{
 		"pip": "root/.cache/pip/http-1", "uv": "root/.cache/uv/archive/a", "apt": "var/lib/apt/lists/a",
 		"npm": "root/.npm/_cacache/a", "conda": "opt/conda/pkgs/a.conda", "poetry": "root/.cache/pypoetry/artifacts/a",
-		"static": "usr/lib/liba.a", "header": "usr/include/a.h", "cuda": "usr/local/cuda-12.4/include/cuda_fp16.h",
+		"wheel": "tmp/wheels/a.whl", "static": "usr/lib/liba.a", "header": "usr/include/a.h", "cuda": "usr/local/cuda-12.4/include/cuda_fp16.h",
 	}
 	for _, f := range files {
 		if !strings.Contains(f, "/pip/") {
@@ -41,15 +41,18 @@ func TestUsers(t *testing.T) {
 		"-- 2/usr/lib/x86_64-linux-gnu/libnvrtc.so.12 --\nelf x86_64 soname=libnvrtc.so.12\nneeded libc.so.6\n"
 	more.WriteString("-- 2/start.sh --\ntext mode=0755\n#!/bin/sh\nset -e\nif [ -n \"$EXTRA\" ]; then\n  apt-get install -y --no-install-recommends $EXTRA\nfi\nexec /app/infer\n")
 	for start, kept := range map[string]string{
-		`["/app/infer"]`:                                  "",
-		`["uv", "run", "--offline", "app.py"]`:            "uv",
-		`["uv", "run", "--no-sync", "true"]`:              "",
-		`["uv", "--version"]`:                             "",
-		`["uvx", "ruff"]`:                                 "uv",
-		`["sh", "-c", "pip install -e /app && infer"]`:    "pip",
-		`["sh", "-c", "pip list && infer"]`:               "",
-		`["/start.sh"]`:                                   "apt",
-		`["npx", "serve"]`:                                "npm",
+		`["/app/infer"]`:                               "",
+		`["uv", "run", "--offline", "app.py"]`:         "uv",
+		`["uv", "run", "--no-sync", "true"]`:           "",
+		`["uv", "--version"]`:                          "",
+		`["uvx", "ruff"]`:                              "uv",
+		`["sh", "-c", "pip install -e /app && infer"]`: "pip",
+		`["sh", "-c", "pip list && infer"]`:            "",
+		`["/start.sh"]`:                                "apt",
+		`["npx", "serve"]`:                             "npm",
+		`["sh", "-c", "pip install --no-index /tmp/wheels/*.whl && infer"]`: "pip wheel",
+		`["sh", "-c", "pip install --find-links=/tmp/wheels a"]`:            "pip wheel",
+		`["sh", "-c", "unzip -d /app /tmp/wheels/a.whl; infer"]`:            "wheel",
 		`["npm", "start"]`:                                "",
 		`["npm", "ci", "--offline"]`:                      "npm",
 		`["conda", "run", "-n", "base", "true"]`:          "",
@@ -78,7 +81,7 @@ func TestUsers(t *testing.T) {
 				t.Errorf("%s: the file of %s is kept: %v (%s)", start, what, is, strings.Join(why, ", "))
 			}
 		}
-		if (kept == "") != (len(why) == 0) {
+		if (strings.ReplaceAll(kept, "wheel", "") == "") != (len(why) == 0) {
 			t.Errorf("%s: kept %q", start, why)
 		}
 		validate(t, r)
