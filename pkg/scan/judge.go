@@ -26,9 +26,9 @@ type Judged struct {
 	about    report.Image
 	opts     Options
 	counts   func([]lint.Finding) []lint.Finding // the findings that count; nil if all do
-	evidence *replay.Evidence
-	gpus     []*targets.Row // the verdict for each GPU, if it is asked for
-	sizes    *size.Summary  // where the bytes are, if it is asked for
+	evidence *replay.Evidence                    // nil once it was used
+	gpus     []*targets.Row                      // the verdict for each GPU, if it is asked for
+	sizes    *size.Summary                       // where the bytes are, if it is asked for
 	// follow returns the stages that a file of a layer, from 0, was copied through; nil if
 	// that is not known.
 	follow func(layer int, path string) []dockerline.Source
@@ -50,6 +50,9 @@ func judge(ctx context.Context, ref string, img *layers.Image, o Options) (*Judg
 	j, read, err := judgeLayers(ctx, ref, img, o)
 	if err == nil && o.Overview {
 		err = j.overlook(ctx, read)
+	}
+	if j != nil {
+		j.evidence = nil // the plan's replays take as much again
 	}
 	return j, err
 }

@@ -82,10 +82,8 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 	if err != nil {
 		return nil, err
 	}
-	evidence, err := replay.Run(ctx, j.Image, j.Packs)
-	if err != nil {
-		return nil, err
-	}
+	evidence := j.evidence
+	j.evidence = nil // or two of them are kept while the new image is judged
 	s := &Slimmed{Base: base}
 	if s.Size, err = size.Find(ctx, size.Image{Layers: read, FS: j.Image.FS, Evidence: evidence, Packs: j.Packs, GPUs: so.architectures()}, known); err != nil {
 		return nil, err
@@ -222,7 +220,7 @@ func (j *Judged) proveSlim(ctx context.Context, plan *slim.Plan, gpus []targets.
 		return fmt.Errorf("without the files that can go, the image would have others: %w", err)
 	}
 	now := &replay.Image{FS: fsys, Config: j.Image.Config, Machines: j.Image.Machines}
-	res, err := lint.Run(ctx, now, j.Packs)
+	res, evidence, err := lint.RunWithEvidence(ctx, now, j.Packs)
 	if err != nil {
 		return err
 	}
@@ -234,10 +232,6 @@ func (j *Judged) proveSlim(ctx context.Context, plan *slim.Plan, gpus []targets.
 	}
 	if len(gpus) == 0 {
 		return nil
-	}
-	evidence, err := replay.Run(ctx, now, j.Packs)
-	if err != nil {
-		return err
 	}
 	after := lint.GPURows(evidence, now, j.Packs)
 	for _, m := range gpus {
