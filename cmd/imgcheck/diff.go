@@ -105,7 +105,13 @@ func reportOrImage(c *cli.Context, name string, d *decisions, shared *layers.Sha
 	if o.Machines, err = machinesOf(c, d.Policy, policy.Image{Ref: name}); err != nil {
 		return nil, err
 	}
-	if o.Layers, err = imageOptions(c); err != nil {
+	if o.Layers, err = readingOptions(c); err != nil {
+		return nil, err
+	}
+	if err = checkIndexFlags(c, d.Policy); err != nil {
+		return nil, err
+	}
+	if o.Layers.Indexes, err = indexesFrom(c, d.Policy.IndexesOf(policy.Image{Ref: name})); err != nil {
 		return nil, err
 	}
 	o.Layers.Shared = shared

@@ -163,12 +163,13 @@ func fleetPolicy(c *cli.Context) (string, error) {
 	if err != nil {
 		return "", errors.New(strings.ReplaceAll("--config: "+err.Error(), alone, name))
 	}
-	files := p.Rules != "" || p.Baseline != ""
+	named := func(k policy.Key) bool { return k.Path != "" }
+	files := p.Rules != "" || p.Baseline != "" || slices.ContainsFunc(p.Indexes.Keys, named)
 	for _, im := range p.Images {
-		files = files || im.Dockerfile != ""
+		files = files || im.Dockerfile != "" || slices.ContainsFunc(im.Indexes.Keys, named)
 	}
 	if files {
-		return "", fmt.Errorf("--config %s: it names files (rules, baseline or dockerfile), which the shards do not have", name)
+		return "", fmt.Errorf("--config %s: it names files (rules, baseline, dockerfile or keys), which the shards do not have", name)
 	}
 	return string(text), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/policy"
 )
 
 // imageFlags returns the flags of every command that reads an image.
@@ -42,8 +43,20 @@ func rootEnv(c *cli.Context, ref string) ([]string, error) {
 	return list, nil
 }
 
-// imageOptions returns the values of imageFlags.
+// imageOptions returns the values of imageFlags and indexFlags, for a command without a policy.
 func imageOptions(c *cli.Context) (layers.Options, error) {
+	o, err := readingOptions(c)
+	if err == nil {
+		err = checkIndexFlags(c, nil)
+	}
+	if err == nil {
+		o.Indexes, err = indexesFrom(c, policy.Indexes{})
+	}
+	return o, err
+}
+
+// readingOptions returns the values of imageFlags.
+func readingOptions(c *cli.Context) (layers.Options, error) {
 	o := layers.Options{Insecure: c.Bool("insecure")}
 	var err error
 	if o.Platform, err = platformNamed(c.String("platform")); err != nil {
@@ -54,9 +67,6 @@ func imageOptions(c *cli.Context) (layers.Options, error) {
 			fmt.Fprintln(c.App.ErrWriter, "imgcheck: "+oneLine(text))
 		}
 	})
-	if err == nil {
-		o.Indexes, err = indexesFrom(c)
-	}
 	return o, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/size"
 	"github.com/imgcheck/imgcheck/pkg/indexes"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/policy"
 	"github.com/imgcheck/imgcheck/pkg/scan"
 	"github.com/imgcheck/imgcheck/pkg/signature"
 	"github.com/imgcheck/imgcheck/pkg/source"
@@ -112,7 +114,7 @@ func storedText(p *indexes.Pushed) string {
 // indexFlags returns the flags of the commands that take indexes from others.
 func indexFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "index-from", Usage: "read no layer whose index is at `PLACE`: referrers (of the image, in its own repository), or a repository whose writers you trust"},
+		&cli.StringFlag{Name: "index-from", Usage: "read no layer whose index is at `PLACE`: referrers (of the image, in its own repository), a repository whose writers you trust, or none"},
 		&cli.StringFlag{Name: "index-key", Usage: "with --index-from, use only indexes that a key of `FILE` has signed: a public key of cosign or openssl"},
 		&cli.BoolFlag{Name: "verify-index", Usage: "with --index-from, read the layers all the same, and fail if an index is not its layer's"},
 	}
@@ -139,31 +141,63 @@ func placeOf(c *cli.Context, flag string) (indexes.Place, error) {
 	return p, nil
 }
 
-// indexesFrom returns the indexes of --index-from, or nil.
-func indexesFrom(c *cli.Context) (*layers.Indexes, error) {
-	if c.String("index-from") == "" {
-		switch {
-		case c.Bool("verify-index"):
-			return nil, errors.New("--verify-index compares the indexes of --index-from: say that, too")
-		case typed(c, "index-key"):
-			return nil, errors.New("--index-key is for the indexes of --index-from: say that, too")
-		}
+// checkIndexFlags returns an error for flags that are for the indexes of --index-from if neither that
+// nor the policy says from where; p may be nil.
+func checkIndexFlags(c *cli.Context, p *policy.Policy) error {
+	said := c.String("index-from") != ""
+	if p != nil {
+		said = said || p.Indexes.From != "" || slices.ContainsFunc(p.Images, func(im policy.Image) bool { return im.Indexes.From != "" })
+	}
+	switch {
+	case said:
+	case c.Bool("verify-index"):
+		return errors.New("--verify-index compares the indexes of --index-from: say that, too")
+	case typed(c, "index-key"):
+		return errors.New("--index-key is for the indexes of --index-from: say that, too")
+	}
+	return nil
+}
+
+// indexesFrom returns the indexes of --index-from, or else those of a policy for an image; nil without
+// either. Of the policy's keys one must have signed also those of the flag, unless --index-key has
+// others. Images with one place and the same keys share a reader.
+func indexesFrom(c *cli.Context, x policy.Indexes) (*layers.Indexes, error) {
+	all, ok := c.Context.Value(readersKey{}).(readers)
+	if !ok {
+		return nil, nil // the command takes none
+	}
+	from, flag := c.String("index-from"), "--index-from"
+	if from == "" {
+		from, flag = x.From, "indexes of the policy, from"
+	}
+	if from == "" || from == policy.NoIndexes {
 		return nil, nil
 	}
-	p, err := placeOf(c, "index-from")
+	p, err := indexes.ParsePlace(from, c.Bool("insecure"))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	keys, err := indexKeys(c.String("index-key"))
+	if err == nil && keys == nil {
+		keys, err = keysOf(x.Keys)
+	}
 	if err != nil {
 		return nil, err
 	}
-	r := indexes.NewReader(p, keys, c.Bool("verify-index"), source.Options{Insecure: c.Bool("insecure")})
-	if all, ok := c.Context.Value(readersKey{}).(*[]*indexes.Reader); ok {
-		*all = append(*all, r)
+	id := p.String()
+	if keys != nil {
+		id += " " + keys.String()
+	}
+	r := all[id]
+	if r == nil {
+		r = indexes.NewReader(p, keys, c.Bool("verify-index"), source.Options{Insecure: c.Bool("insecure")})
+		all[id] = r
 	}
 	return r.Indexes(), nil
 }
+
+// readers are those of a command, by their place and keys.
+type readers map[string]*indexes.Reader
 
 type readersKey struct{}
 
@@ -176,10 +210,11 @@ func tellIndexes(commands []*cli.Command) {
 		}
 		do := cmd.Action
 		cmd.Action = func(c *cli.Context) error {
-			var readers []*indexes.Reader
-			c.Context = context.WithValue(c.Context, readersKey{}, &readers)
+			all := readers{}
+			c.Context = context.WithValue(c.Context, readersKey{}, all)
 			err := do(c)
-			for _, r := range readers {
+			for _, id := range slices.Sorted(maps.Keys(all)) {
+				r := all[id]
 				for _, line := range r.Lines() {
 					fmt.Fprintln(c.App.ErrWriter, "imgcheck: "+bounded(oneLine(line)))
 				}
@@ -220,6 +255,29 @@ func indexKeys(flag string) (*signature.Keys, error) {
 		return nil, fmt.Errorf("--index-key %s: %w", flag, err)
 	}
 	return keys, nil
+}
+
+// keysOf returns the public keys that a policy names, or nil if it names none.
+func keysOf(list []policy.Key) (*signature.Keys, error) {
+	var lines []string
+	for _, k := range list {
+		text, err := k.Text, error(nil)
+		if k.Path != "" {
+			text, err = readKey(k.Path)
+		}
+		var keys *signature.Keys
+		if err == nil {
+			keys, err = signature.ParseKeys(text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: indexes: keys: %w", k.File, k.Line, err)
+		}
+		lines = append(lines, keys.String())
+	}
+	if lines == nil {
+		return nil, nil
+	}
+	return signature.ParseKeys(strings.Join(lines, ","))
 }
 
 // readKey reads a file of keys.

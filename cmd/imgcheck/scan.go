@@ -177,7 +177,10 @@ func scanOptions(c *cli.Context) (*options, error) {
 			return nil, err
 		}
 	}
-	if o.layers, err = imageOptions(c); err != nil {
+	if o.layers, err = readingOptions(c); err != nil {
+		return nil, err
+	}
+	if err = checkIndexFlags(c, o.policy.Policy); err != nil {
 		return nil, err
 	}
 	if o.storeAs = c.String("report-to"); o.storeAs != "" { // before an image is read
@@ -202,6 +205,9 @@ func (o *options) forImage(c *cli.Context, image policy.Image) (s imageScan, err
 		return s, err
 	}
 	s.Layers = o.layers
+	if s.Layers.Indexes, err = indexesFrom(c, o.policy.Policy.IndexesOf(image)); err != nil {
+		return s, err
+	}
 	if s.Layers.Env, err = rootEnv(c, image.Ref); err != nil {
 		return s, err
 	}

@@ -77,6 +77,9 @@ func explainProblem(c *cli.Context, o layers.Options, number int, read func()) e
 	if err != nil {
 		return err
 	}
+	if o.Indexes, err = indexesFrom(c, p.IndexesOf(policy.Image{Ref: c.Args().First()})); err != nil {
+		return err
+	}
 	machines, err := machinesOf(c, p, policy.Image{Ref: c.Args().First()})
 	if err != nil {
 		return err

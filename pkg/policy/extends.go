@@ -57,7 +57,7 @@ type Fetch func(ref string) ([]byte, error)
 
 // Resolve returns a policy with those that it extends. The keys of a policy count more than
 // those that it extends, and of these the later ones: its images, fail-on, rules,
-// targets, from and baseline take the place of theirs, its severities and ignores come on top.
+// targets, from, indexes and baseline take the place of theirs, its severities and ignores come on top.
 // A file that is extended is trusted as this one is.
 func (p *Policy) Resolve(fetch Fetch) (*Policy, error) {
 	r := &resolver{fetch: fetch, within: []string{p.File}}
@@ -148,6 +148,7 @@ func (p *Policy) add(over *Policy) {
 	if len(over.From) > 0 {
 		p.From = over.From
 	}
+	p.Indexes = over.Indexes.over(p.Indexes)
 	if over.Baseline != "" {
 		p.Baseline = over.Baseline
 	}

@@ -36,20 +36,20 @@ func TestResolve(t *testing.T) {
 	dir := write(t, map[string]string{
 		"app/.imgcheck.yaml": "extends: [../base.yaml, https://host/org.yaml" + digest + "]\nfail-on: note\nseverities: {a: error}\nignore: [{id: c, reason: own}]\n",
 		"base.yaml":          "extends: sub/more.yaml\nfail-on: warning\nrules: packs\nseverities: {a: note, b: note}\nignore: [{id: a, reason: base}]\n",
-		"sub/more.yaml":      "baseline: known.json\nfail-on: error\nimages: [x]\n",
+		"sub/more.yaml":      "baseline: known.json\nfail-on: error\nimages: [x]\nindexes: {keys: [a.pub]}\n",
 	})
 	p, err := Load(filepath.Join(dir, "app/.imgcheck.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p, err = p.Resolve(func(ref string) ([]byte, error) {
-		return []byte("from: ['pypi:']\nseverities: {b: warning}\nignore: [{id: b, reason: org}]\n"), nil
+		return []byte("from: ['pypi:']\nindexes: {from: referrers}\nseverities: {b: warning}\nignore: [{id: b, reason: org}]\n"), nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	rel := func(name string) string { return strings.TrimPrefix(name, dir+"/") }
-	got := []string{rel(p.File), string(p.FailOn), rel(p.Rules), rel(p.Baseline), fmt.Sprint(p.From, p.Images)}
+	got := []string{rel(p.File), string(p.FailOn), rel(p.Rules), rel(p.Baseline), fmt.Sprint(p.From, p.Images), p.Indexes.From + " " + rel(p.Indexes.Keys[0].Path)}
 	for _, s := range p.Severities {
 		got = append(got, s.Rule+" "+string(s.Severity)+" "+rel(s.File))
 	}
@@ -57,7 +57,7 @@ func TestResolve(t *testing.T) {
 		got = append(got, g.Rule+" "+g.Reason+" "+rel(g.File))
 	}
 	if diff := cmp.Diff([]string{
-		"app/.imgcheck.yaml", string(packs.Note), "packs", "sub/known.json", "[pypi:] [{x  [] }]",
+		"app/.imgcheck.yaml", string(packs.Note), "packs", "sub/known.json", "[pypi:] [{x  []  { []}}]", "referrers sub/a.pub",
 		"b warning https://host/org.yaml" + digest, "a error app/.imgcheck.yaml",
 		"a base base.yaml", "b org https://host/org.yaml" + digest, "c own app/.imgcheck.yaml",
 	}, got); diff != "" {
@@ -76,6 +76,7 @@ func TestResolveErrors(t *testing.T) {
 		{"extends: oci://host/rules" + digest, ":1: rules: a policy from elsewhere has no files beside it"},
 		{"extends: oci://host/from" + digest, ":1: from dir:x: a policy from elsewhere"},
 		{"extends: oci://host/image" + digest, ":1: dockerfile: a policy from elsewhere"},
+		{"extends: oci://host/key" + digest, ":1: keys: a policy from elsewhere"},
 		{"extends: oci://host/file" + digest, "extends a.yaml: a policy from elsewhere"},
 		{"extends: {a: b}", "extends: want a list"},
 		{"extends: 1.yaml", "more than 5 policies extend one another"},
@@ -89,7 +90,7 @@ func TestResolveErrors(t *testing.T) {
 		p, err := Load(filepath.Join(dir, "p.yaml"))
 		if err == nil {
 			_, err = p.Resolve(func(ref string) ([]byte, error) {
-				for name, text := range map[string]string{"rules": "rules: x", "from": "from: ['dir:x']", "image": "images: [{ref: x, dockerfile: y}]", "file": "extends: a.yaml"} {
+				for name, text := range map[string]string{"rules": "rules: x", "from": "from: ['dir:x']", "key": "indexes: {keys: [a.pub]}", "image": "images: [{ref: x, dockerfile: y}]", "file": "extends: a.yaml"} {
 					if strings.Contains(ref, "host/"+name) {
 						return []byte(text), nil
 					}

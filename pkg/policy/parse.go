@@ -135,6 +135,7 @@ func (p *Policy) top(root *yaml.Node) error {
 				return err
 			})
 		}},
+		{"indexes", func(n *yaml.Node) error { return p.readIndexes(n, &p.Indexes) }},
 		{"baseline", func(n *yaml.Node) error { return cmp.Or(p.beside(n, "baseline"), relative(n, dir, &p.Baseline)) }},
 	})
 }
@@ -153,11 +154,41 @@ func (p *Policy) image(n *yaml.Node) error {
 		{"dockerfile", func(n *yaml.Node) error {
 			return cmp.Or(p.beside(n, "dockerfile"), relative(n, filepath.Dir(p.File), &im.Dockerfile))
 		}},
+		{"indexes", func(n *yaml.Node) error { return p.readIndexes(n, &im.Indexes) }},
 	})
 	if err == nil && im.Ref == "" {
 		err = bad(n, "an image needs a ref")
 	}
 	p.Images = append(p.Images, im)
+	return err
+}
+
+// readIndexes reads where indexes of layers come from, and the keys of those who may sign them.
+func (p *Policy) readIndexes(n *yaml.Node, to *Indexes) error {
+	err := mapping(n, "indexes", []key{
+		{"from", func(n *yaml.Node) error {
+			err := text(n, &to.From)
+			if err == nil && to.From != "referrers" && to.From != NoIndexes && !strings.Contains(to.From, "/") {
+				err = bad(n, "indexes: from %q: say referrers, a repository with its registry, like ghcr.io/org/indexes, or none", to.From)
+			}
+			return err
+		}},
+		{"keys", func(n *yaml.Node) error {
+			return each(n, "keys", func(n *yaml.Node) error {
+				k := Key{File: p.File, Line: n.Line}
+				err := text(n, &k.Text)
+				if err == nil && !strings.Contains(k.Text, "-----BEGIN") {
+					k.Text = ""
+					err = cmp.Or(p.beside(n, "keys"), relative(n, filepath.Dir(p.File), &k.Path))
+				}
+				to.Keys = append(to.Keys, k)
+				return err
+			})
+		}},
+	})
+	if err == nil && to.From == "" && len(to.Keys) == 0 {
+		err = bad(n, "indexes: want from, keys or both")
+	}
 	return err
 }
 

@@ -48,6 +48,8 @@ type Policy struct {
 	Targets []targets.Machine
 	// From are the sources of libraries for fixes, the best first.
 	From []string
+	// Indexes are the indexes of layers that count for all images, unless an image has its own.
+	Indexes Indexes
 	// Baseline is the path of a saved report whose findings do not fail a scan, or "".
 	Baseline string
 
@@ -63,6 +65,47 @@ type Image struct {
 	Targets  []targets.Machine
 	// Dockerfile is the path of the file that the image is built from, or "".
 	Dockerfile string
+	Indexes    Indexes
+}
+
+// Indexes says which indexes of layers, which somebody else has read, stand for the layers.
+type Indexes struct {
+	From string // a place, as --index-from takes it, or NoIndexes; "": not said
+	Keys []Key  // of which one must have signed an index; none: not said
+}
+
+// NoIndexes is the place of an image whose layers are read.
+const NoIndexes = "none"
+
+// Key is a file of public keys, or their text.
+type Key struct {
+	Path string // or ""
+	Text string // PEM, if Path is ""
+	File string // the policy that says it
+	Line int
+}
+
+// IndexesOf returns the indexes that count for an image: a key of its own, of the entry that the
+// policy has for its reference, or else that for all images.
+func (p *Policy) IndexesOf(image Image) Indexes {
+	out := image.Indexes
+	for _, im := range p.Images {
+		if im.Ref == image.Ref {
+			out = out.over(im.Indexes)
+		}
+	}
+	return out.over(p.Indexes)
+}
+
+// over returns x, and what it does not say from below.
+func (x Indexes) over(below Indexes) Indexes {
+	if x.From == "" {
+		x.From = below.From
+	}
+	if len(x.Keys) == 0 {
+		x.Keys = below.Keys
+	}
+	return x
 }
 
 // DockerfileOf returns the Dockerfile of an image: its own, or the one that the policy has

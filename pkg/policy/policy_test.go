@@ -21,7 +21,7 @@ import (
 )
 
 const whole = `
-images: [ghcr.io/org/app:1, {ref: "oci:x", platform: linux/arm64, dockerfile: docker/Dockerfile}]
+images: [ghcr.io/org/app:1, {ref: "oci:x", platform: linux/arm64, dockerfile: docker/Dockerfile, indexes: {from: none}}]
 fail-on: never
 severities: {a: error, b: note}
 rules: packs
@@ -34,6 +34,7 @@ ignore:
   expires: 2026-11-21
 from: [dir:/opt/cudnn, dir:vendor, "pypi:"]
 baseline: /abs/base.json
+indexes: {from: ghcr.io/org/indexes, keys: [build.pub, "-----BEGIN PUBLIC KEY-----"]}
 `
 
 func TestParse(t *testing.T) {
@@ -42,8 +43,9 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Policy{
-		File: "dir/.imgcheck.yaml", Images: []Image{{Ref: "ghcr.io/org/app:1"}, {Ref: "oci:x", Platform: "linux/arm64", Dockerfile: "dir/docker/Dockerfile"}}, FailOn: report.Never,
+		File: "dir/.imgcheck.yaml", Images: []Image{{Ref: "ghcr.io/org/app:1"}, {Ref: "oci:x", Platform: "linux/arm64", Dockerfile: "dir/docker/Dockerfile", Indexes: Indexes{From: "none"}}}, FailOn: report.Never,
 		Severities: []Severity{{"a", packs.Error, "dir/.imgcheck.yaml", 4}, {"b", packs.Note, "dir/.imgcheck.yaml", 4}}, Rules: "dir/packs", From: []string{"dir:/opt/cudnn", "dir:dir/vendor", "pypi:"}, Baseline: "/abs/base.json",
+		Indexes: Indexes{"ghcr.io/org/indexes", []Key{{Path: "dir/build.pub", File: "dir/.imgcheck.yaml", Line: 15}, {Text: "-----BEGIN PUBLIC KEY-----", File: "dir/.imgcheck.yaml", Line: 15}}},
 		Ignores: []Ignore{{"a", "**/x/**", "ghcr.io/*/app", "lib*.so.*", "because", "2026-11-21", "dir/.imgcheck.yaml", 7}},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Policy{})); diff != "" {
@@ -52,6 +54,11 @@ func TestParse(t *testing.T) {
 	for ref, want := range map[string]string{"oci:x": "dir/docker/Dockerfile", "ghcr.io/org/app:1": "", "else": ""} {
 		if file := got.DockerfileOf(Image{Ref: ref}); file != want {
 			t.Errorf("the Dockerfile of %s is %q, want %q", ref, file, want)
+		}
+	}
+	for ref, want := range map[string]string{"oci:x": "none 2", "else": "ghcr.io/org/indexes 2"} {
+		if x := got.IndexesOf(Image{Ref: ref}); fmt.Sprint(x.From, " ", len(x.Keys)) != want {
+			t.Errorf("the indexes of %s are %v, want %s", ref, x, want)
 		}
 	}
 	for _, empty := range []string{"", "# nothing\n", "---\n", "images:\nignore:\nfail-on:\n"} {
@@ -87,6 +94,10 @@ var badFiles = []struct {
 	{"images: [{platform: x}]", "f:1: an image needs a ref", true},
 	{"images: [[a]]", "f:1: an image: want keys and values, not a list", true},
 	{"images: [&a x, *a]", "f:1: an image: want keys and values, not an alias", false},
+	{"indexes: {}", "f:1: indexes: want from, keys or both", true},
+	{"indexes: {from: referrer}", `f:1: indexes: from "referrer": say referrers, a repository`, true},
+	{"indexes: {key: a}", `f:1: indexes has no key "key": did you mean keys?`, true},
+	{"indexes: {keys: a.pub}", `f:1: keys: want a list, not "a.pub"`, true},
 	{"rules: [a]", "f:1: want text, not a list", true},
 	{"{}\n---\n{}", "f: more than one document", false},
 }
@@ -123,7 +134,7 @@ func TestSchema(t *testing.T) {
 		if err := valid(text); err != nil {
 			t.Errorf("%v\n%s", err, text)
 		}
-		if text == filled && (len(p.Images) != 2 || len(p.Ignores) != 1 || p.FailOn != packs.Error || p.Baseline == "" || p.Rules == "" || len(p.From) != 1 || len(p.Severities) != 1) {
+		if text == filled && (len(p.Images) != 2 || len(p.Ignores) != 1 || p.FailOn != packs.Error || p.Baseline == "" || p.Rules == "" || len(p.From) != 1 || p.Indexes.From == "" || len(p.Indexes.Keys) != 1 || len(p.Severities) != 1) {
 			t.Errorf("the template lacks something: %+v", p)
 		}
 	}
