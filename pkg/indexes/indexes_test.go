@@ -339,6 +339,25 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestManyReleases: an image that has indexes by more releases of imgcheck than are looked at. That of
+// this one is found.
+func TestManyReleases(t *testing.T) {
+	alone(t)
+	host := server(t, true, nil)
+	ref := inRegistry(t, host, "org/app", testImage(t))
+	f := newForger(t, host, ref)
+	for i := range 2 * maxArtifacts {
+		d := f.blob(0, f.img.StoredIndex(0))
+		d.Annotations[readerKey] = fmt.Sprintf("1.1-%012d", i)
+		f.put(d.Annotations[readerKey], []v1.Descriptor{d})
+	}
+	f.real.push(ref, place(t, Referrers))
+	m, r := newMachine(t), reader(place(t, Referrers), false)
+	if got, want := m.scan(ref, r), f.real.scan(ref, nil); got != want || m.read > 0 {
+		t.Errorf("%d bytes are read, it says %q", m.read, r.Lines())
+	}
+}
+
 // newForger returns a forger of indexes for an image.
 func newForger(t *testing.T, host, ref string) *forger {
 	t.Helper()

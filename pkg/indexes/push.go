@@ -136,7 +136,7 @@ func (w *writer) put(ctx context.Context, m v1.Manifest, tag string) (name.Diges
 
 // referrer stores the indexes as one referrer of the image, unless referrers have them.
 func (w *writer) referrer(ctx context.Context) error {
-	all, err := referrers(ctx, w.from, w.img.Image, func(string, error) {})
+	all, err := referrers(ctx, w.from, w.img.Image, w.img.Reader(), func(string, error) {})
 	if err != nil {
 		return err
 	}

@@ -202,7 +202,7 @@ func (r *Reader) artifacts(ctx context.Context, q layers.IndexRequest) (source.S
 	list := r.lists[key]
 	if list == nil {
 		list = sync.OnceValue(func() []artifact {
-			list, err := referrers(ctx, repo, q.Image, func(at string, err error) { r.says(q.Image, at, err) })
+			list, err := referrers(ctx, repo, q.Image, q.Reader, func(at string, err error) { r.says(q.Image, at, err) })
 			if err != nil && ctx.Err() == nil {
 				r.says(q.Image, "", err)
 			}
@@ -254,9 +254,9 @@ func (r *Reader) asksForSignature(ctx context.Context, repo *source.Repository, 
 	}
 }
 
-// referrers returns the artifacts of indexes that refer to an image. refuse is called with those
+// referrers returns the artifacts of indexes that refer to an image, first those of a reader. refuse is called with those
 // that claim to be one and are not.
-func referrers(ctx context.Context, repo *source.Repository, img *source.Image, refuse func(at string, err error)) ([]artifact, error) {
+func referrers(ctx context.Context, repo *source.Repository, img *source.Image, reader string, refuse func(at string, err error)) ([]artifact, error) {
 	subject, err := v1.NewHash(img.Digest)
 	if err != nil {
 		return nil, err
@@ -269,7 +269,7 @@ func referrers(ctx context.Context, repo *source.Repository, img *source.Image, 
 	list = slices.DeleteFunc(list, func(d v1.Descriptor) bool {
 		return d.ArtifactType != ArtifactType && d.ArtifactType != "" && d.ArtifactType != string(source.EmptyConfig)
 	})
-	slices.SortStableFunc(list, func(a, b v1.Descriptor) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(list, func(a, b v1.Descriptor) int { return rank(a, reader) - rank(b, reader) })
 	if len(list) > maxArtifacts {
 		list = list[:maxArtifacts]
 	}
@@ -295,12 +295,18 @@ func referrers(ctx context.Context, repo *source.Repository, img *source.Image, 
 	return out, nil
 }
 
-// rank orders referrers: those that say to be indexes are first.
-func rank(d v1.Descriptor) int {
-	if d.ArtifactType == ArtifactType {
+// rank orders referrers by what the list says of them: those of a reader are first, then other indexes. An
+// image may have one of each release of imgcheck, and each costs a request.
+func rank(d v1.Descriptor, reader string) int {
+	switch has := d.Annotations[readerKey]; {
+	case has == reader:
 		return 0
+	case has != "":
+		return 3
+	case d.ArtifactType == ArtifactType:
+		return 1
 	}
-	return 1
+	return 2
 }
 
 // parseArtifact parses the manifest of an artifact of indexes.
