@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +20,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/urfave/cli/v2"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/buildchecks"
 	"github.com/imgcheck/imgcheck/pkg/builds"
 	"github.com/imgcheck/imgcheck/pkg/dockerfile"
@@ -62,6 +64,7 @@ func lintCommand() *cli.Command {
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show notes, and what cannot be predicted, in the text report"},
 			&cli.StringFlag{Name: "context", Usage: "the `DIRECTORY` of the build context, from which requirements files are read", DefaultText: "that of the Dockerfile"},
 			&cli.StringFlag{Name: "index", Value: pyindex.PyPI, Usage: "the `URL` of the package index that is asked what a package requires, or none"},
+			askIndexFlag(),
 			&cli.IntFlag{Name: "wheels", Usage: "read in the wheels of the package index which libraries their files need, at most `MB` of each"},
 			&cli.BoolFlag{Name: "offline", Usage: "read no base images and package indexes, and predict nothing that depends on them"},
 			rulesFlag(), configFlag(),
@@ -115,6 +118,9 @@ type linting struct {
 	named        map[string]*pyindex.Index
 	namedOptions pyindex.Options
 	bases        map[[2]string]lintBase // that were read, by reference and platform
+	// askable are the indexes of --ask-index, which Dockerfiles may name besides those of the
+	// table.
+	askable []string
 	// wheels says how the files of packages are read; Most is 0 if they are not.
 	wheels  predict.Options
 	fetched map[string]int64 // bytes by wheels
@@ -156,6 +162,9 @@ func newLinting(c *cli.Context) (*linting, error) {
 		}
 		o.Timeout = namedTime
 		l.named, l.namedOptions = map[string]*pyindex.Index{}, o
+	}
+	if l.askable, err = askable(c); err != nil {
+		return nil, err
 	}
 	l.progress = watch(c, &l.scan.Layers)
 	set, err := l.decided.rules.Packs()
@@ -308,6 +317,9 @@ func (l *linting) indexes(from dockerlint.Indexes) (s pyindex.Several, why strin
 			s.Indexes = append(s.Indexes, l.index)
 			continue
 		}
+		if !l.mayAsk(url) {
+			return s, indexHost(url) + " is not asked, because only a Dockerfile names it: --ask-index does"
+		}
 		if l.named[url] == nil {
 			if len(l.named) >= maxNamed {
 				return s, fmt.Sprintf("the files name more than %d package indexes", maxNamed)
@@ -321,6 +333,37 @@ func (l *linting) indexes(from dockerlint.Indexes) (s pyindex.Several, why strin
 		s.Indexes = append(s.Indexes, l.named[url])
 	}
 	return s, ""
+}
+
+// askIndexFlag is --ask-index.
+func askIndexFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "ask-index", Usage: "ask the package index at `URL`, and those below it, where a Dockerfile names it (several)"}
+}
+
+// askable returns the addresses of --ask-index.
+func askable(c *cli.Context) ([]string, error) {
+	list := c.StringSlice("ask-index")
+	for _, address := range list {
+		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+			return nil, fmt.Errorf("--ask-index: %q is no address of a package index: write it like %s", plain.Masked(address), pyindex.PyPI)
+		}
+	}
+	return list, nil
+}
+
+// mayAsk reports whether an index that a Dockerfile names may be asked: one that lint knows, or
+// that the user names. Else a Dockerfile could send requests to any host.
+func (l *linting) mayAsk(address string) bool {
+	return l.known.KnownIndex(address) || slices.ContainsFunc(l.askable, func(base string) bool { return dockerlint.Below(address, base) })
+}
+
+// indexHost returns the host of an index for a message.
+func indexHost(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return plain.Masked(address)
+	}
+	return u.Host
 }
 
 // indexExists asks whether PyTorch has an index.

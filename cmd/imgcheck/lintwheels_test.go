@@ -84,6 +84,8 @@ func TestLintNamedIndex(t *testing.T) {
 	defer none.Close()
 	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	defer closed.Close()
+	stranger := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("a Dockerfile made lint ask for %s", r.URL) }))
+	defer stranger.Close()
 	locked := strings.Replace(closed.URL, "://", "://ci:secret@", 1)
 	t.Setenv("IMGCHECK_CACHE", t.TempDir())
 	for _, c := range []struct {
@@ -97,6 +99,8 @@ func TestLintNamedIndex(t *testing.T) {
 		{"RUN pip config set global.index-url " + index + "\nRUN pip install onnxruntime-gpu==1.19.2", exitFindings, false, "onnxruntime-gpu 1.19.2 needs libcudnn.so.9"},
 		{"RUN pip install --extra-index-url " + index + " --extra-index-url " + locked + " onnxruntime-gpu==1.19.2", exitOK, false, "what onnxruntime-gpu brings: " + strings.TrimPrefix(closed.URL, "http://") + " answered 401"},
 		{"RUN pip install --index-url http://ci:secret@wheels.example/simple onnxruntime-gpu==1.19.2", exitOK, false, "what onnxruntime-gpu brings: wheels.example is not asked over plain HTTP"},
+		{"RUN pip install --index-url https://ci:secret@stranger.example/simple onnxruntime-gpu==1.19.2", exitOK, false, "what onnxruntime-gpu brings: stranger.example is not asked, because only a Dockerfile names it: --ask-index does"},
+		{"RUN pip install --extra-index-url " + stranger.URL + " onnxruntime-gpu==1.19.2", exitOK, false, "what onnxruntime-gpu brings: " + strings.TrimPrefix(stranger.URL, "http://") + " is not asked"},
 		{"RUN pip install onnxruntime-gpu==1.19.2", exitFindings, false, "what onnxruntime-gpu brings: " + strings.TrimPrefix(none.URL, "http://") + " answered 404"},
 	} {
 		file := filepath.Join(t.TempDir(), "Dockerfile")
@@ -105,7 +109,7 @@ func TestLintNamedIndex(t *testing.T) {
 		}
 		*fetched = 0
 		var out, errs bytes.Buffer
-		status := run(context.Background(), []string{"imgcheck", "lint", "--config", "none", "--all", "--wheels", "64", "--index", none.URL + "/simple", file}, &out, &errs)
+		status := run(context.Background(), []string{"imgcheck", "lint", "--config", "none", "--all", "--wheels", "64", "--index", none.URL + "/simple", "--ask-index", index, "--ask-index", closed.URL, "--ask-index", "http://wheels.example/simple", file}, &out, &errs)
 		text := out.String() + errs.String()
 		if status != c.status || !strings.Contains(text, c.want) || *fetched > 0 != c.fetches || strings.Contains(text, "secret") {
 			t.Errorf("%s: status %d, %d bytes:\n%s", c.lines, status, *fetched, text)

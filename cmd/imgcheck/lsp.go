@@ -29,6 +29,7 @@ func lspCommand() *cli.Command {
 		Flags: fromEnvironment(slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "context", Usage: "the `DIRECTORY` of the build context, from which requirements files are read", DefaultText: "that of the Dockerfile"},
 			&cli.StringFlag{Name: "index", Value: pyindex.PyPI, Usage: "the `URL` of the package index that is asked what a package requires, or none"},
+			askIndexFlag(),
 			&cli.BoolFlag{Name: "offline", Usage: "read no base images and package indexes, and predict nothing that depends on them"},
 			rulesFlag(), configFlag(),
 		}, imageFlags())),

@@ -39,7 +39,7 @@ func policyFlags() []cli.Flag {
 // fromEnvironment lets IMGCHECK_NAME stand for --name, for the flags that a team sets
 // once for its CI.
 func fromEnvironment(flags []cli.Flag) []cli.Flag {
-	names := map[string]bool{"config": true, "baseline": true, "fail-on": true, "format": true, "category": true, "dockerfile": true, "platform": true, "insecure": true, "rules": true, "from": true, "index-from": true, "index-to": true, "index-key": true, "sign-key": true, "verify-index": true, "gpu": true, "driver": true, "no-cache": true, "no-fixes": true, "quiet": true, "timeout": true, "wheels": true}
+	names := map[string]bool{"config": true, "baseline": true, "fail-on": true, "format": true, "category": true, "dockerfile": true, "platform": true, "insecure": true, "rules": true, "from": true, "index-from": true, "index-to": true, "index-key": true, "sign-key": true, "verify-index": true, "gpu": true, "driver": true, "no-cache": true, "no-fixes": true, "quiet": true, "timeout": true, "wheels": true, "ask-index": true}
 	for _, f := range flags {
 		name := f.Names()[0]
 		if !names[name] {

@@ -43,6 +43,10 @@ type tables struct {
 	SystemWithout []*SystemWithout `yaml:"system_without"`
 	// Plain are distributions that bring no CUDA library.
 	Plain          []*Listed `yaml:"plain"`
+	// KnownIndexes are the package indexes that a Dockerfile may name to be asked, and Mirrors
+	// those that have what PyPI has.
+	KnownIndexes   []*Listed `yaml:"known_indexes"`
+	Mirrors        []*Listed `yaml:"pypi_mirrors"`
 	DriverFiles    []string  `yaml:"driver_files"`
 	DriverPackages []string  `yaml:"driver_packages"`
 	Tools          []string  `yaml:"tools"`

@@ -22,6 +22,7 @@ const (
 // install is a `pip install` or `uv pip install`.
 type install struct {
 	command
+	known *Knowledge
 	// python names the environment into which it installs: "3.10", "/opt/venv" or "" for
 	// that of PATH.
 	python string
@@ -87,7 +88,7 @@ var pipValues = []string{
 // pip returns the install that a command is, or nil.
 func (w *walk) pip(c command) *install {
 	words := c.words
-	in := &install{command: c}
+	in := &install{command: c, known: w.Knowledge}
 	switch name := c.name(); {
 	case pipName.MatchString(name):
 		in.python = environment(words[0].text, name)

@@ -264,7 +264,7 @@ func (w *walk) hasNeeds(name string) bool {
 // otherIndex reports whether an index that is not PyPI may have another build of a package
 // that the tables know: its needs are then not known.
 func (w *walk) otherIndex(in *install, x *wheel) bool {
-	other := in.others() || x.index != "" && !isPyPI(x.index)
+	other := in.others() || x.index != "" && !in.isPyPI(x.index)
 	if in.locked {
 		return other
 	}

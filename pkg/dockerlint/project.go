@@ -22,7 +22,7 @@ type projectFile struct {
 // command.
 func (w *walk) project(c command) *install {
 	args, _ := c.args()
-	in := &install{command: c}
+	in := &install{command: c, known: w.Knowledge}
 	switch name := c.name(); {
 	case name == "uv" && first(args) == "sync":
 		in.python = w.at(cmpOr(w.value("UV_PROJECT_ENVIRONMENT"), ".venv"), true)

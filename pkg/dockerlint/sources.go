@@ -1,6 +1,7 @@
 package dockerlint
 
 import (
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -166,7 +167,7 @@ func (in *install) asks(x *wheel) (from Indexes, known bool) {
 			url = rest
 		}
 		switch {
-		case url == "" || isPyPI(url):
+		case url == "" || in.isPyPI(url):
 			url = ""
 		case !strings.HasPrefix(url, "https://") && !strings.HasPrefix(url, "http://") || strings.Contains(url, "$"):
 			return from, false
@@ -181,11 +182,46 @@ func (in *install) asks(x *wheel) (from Indexes, known bool) {
 
 // others reports whether packages may come from a place that is not PyPI.
 func (in *install) others() bool {
-	return in.hidden || slices.ContainsFunc(slices.Concat(in.index, in.extra), func(url string) bool { return !isPyPI(url) })
+	return in.hidden || slices.ContainsFunc(slices.Concat(in.index, in.extra), func(url string) bool { return !in.isPyPI(url) })
 }
 
-func isPyPI(url string) bool {
-	return strings.HasPrefix(url, "https://pypi.org/") || strings.HasPrefix(url, "https://pypi.python.org/")
+// isPyPI reports whether an address is that of PyPI or of a mirror.
+func (in *install) isPyPI(url string) bool {
+	return strings.HasPrefix(url, "https://pypi.org/") || strings.HasPrefix(url, "https://pypi.python.org/") || in.known.mirrors(url)
+}
+
+// KnownIndex reports whether a Dockerfile may name an index to be asked: it is one of the table.
+func (k *Knowledge) KnownIndex(address string) bool { return belowAny(k.KnownIndexes, address) }
+
+func (k *Knowledge) mirrors(address string) bool { return belowAny(k.Mirrors, secure(address)) }
+
+// secure returns an address of HTTP as one of HTTPS.
+func secure(address string) string {
+	if rest, ok := strings.CutPrefix(address, "http://"); ok {
+		return "https://" + rest
+	}
+	return address
+}
+
+func belowAny(list []*Listed, address string) bool {
+	return slices.ContainsFunc(list, func(l *Listed) bool {
+		return slices.ContainsFunc(l.Names, func(name string) bool { return Below(address, name) })
+	})
+}
+
+// Below reports whether an address is another one, without a login, or is below it: the scheme
+// and the host are the same, and the path begins with the other's.
+func Below(address, base string) bool {
+	a, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	b, err := url.Parse(base)
+	if err != nil || b.Host == "" || a.Scheme != b.Scheme || !strings.EqualFold(a.Host, b.Host) || a.Opaque != "" {
+		return false
+	}
+	dir := func(p string) string { return strings.TrimSuffix(path.Clean("/"+p), "/") + "/" }
+	return strings.HasPrefix(dir(a.Path), dir(b.Path))
 }
 
 // configSet reads `pip config set global.index-url URL`. After an unset the index is not known.
