@@ -29,7 +29,7 @@ func doubleOwners(pass *Pass) []Finding {
 				list = append(list, exclusive(pass, p, e, members))
 			}
 		}
-		list = append(list, sharedFiles(pass, wheels, grouped)...)
+		list = append(list, sharedFiles(pass, wheels, grouped, p.Markers(""))...)
 	}
 	return list
 }
@@ -67,7 +67,7 @@ func exclusive(pass *Pass, p *inventory.Python, e *packs.Exclusive, members []*i
 
 // sharedFiles returns a finding for each two distributions that list one library with
 // different hashes, unless a group has both.
-func sharedFiles(pass *Pass, wheels replay.WheelSet, grouped map[string]bool) []Finding {
+func sharedFiles(pass *Pass, wheels replay.WheelSet, grouped map[string]bool, env inventory.MarkerEnv) []Finding {
 	shared := filesOfTwo(pass, wheels, grouped)
 	byNames := func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }
 	var list []Finding
@@ -77,7 +77,7 @@ func sharedFiles(pass *Pass, wheels replay.WheelSet, grouped map[string]bool) []
 		f := pass.say("double-owner", "shared", packs.Values{
 			"package": a.Name, "version": a.Version, "other": b.Name, "other-version": b.Version, "file": path.Base(files[0]),
 		})
-		needA, needB := required(wheels, a.Name), required(wheels, b.Name)
+		needA, needB := required(wheels, a.Name, env), required(wheels, b.Name, env)
 		if needA == needB {
 			pass.also(&f, "either", packs.Values{"package": a.Name, "other": b.Name})
 		}
@@ -93,11 +93,16 @@ func sharedFiles(pass *Pass, wheels replay.WheelSet, grouped map[string]bool) []
 	return list
 }
 
-// required reports whether an installed distribution requires another one, without its extras.
-func required(wheels replay.WheelSet, name string) bool {
+// required reports whether an installed distribution requires another one, without its extras,
+// or may: env has the values for conditions that are known.
+func required(wheels replay.WheelSet, name string, env inventory.MarkerEnv) bool {
 	for _, pkg := range wheels.Sorted() {
 		for _, line := range pkg.Requires {
-			if r, err := inventory.ParseRequirement(line); err == nil && r.Name == name && !strings.Contains(r.Marker, "extra") {
+			r, err := inventory.ParseRequirement(line)
+			if err != nil || r.Name != name || strings.Contains(r.Marker, "extra") {
+				continue
+			}
+			if holds, known := r.Applies(env); holds || !known {
 				return true
 			}
 		}
