@@ -96,6 +96,9 @@ func (w *walk) copy(st *dockerfile.Step) {
 			w.say("driver-copied", "file", st.Line, values{"path": base})
 		}
 	}
+	if st.From >= 0 || st.FromRef != "" {
+		w.brought = append(w.brought, to)
+	}
 	switch {
 	case st.From >= 0:
 		w.copyStage(st, words, to)
@@ -139,6 +142,7 @@ func (w *walk) bringEnvironment(st *dockerfile.Step, other *walk, from, to strin
 		now := path.Join(to, rest)
 		if now == e.path {
 			whole = w.bring(other, e)
+			w.behind = append(w.behind, behind{other, e, st.Line})
 		} else if !w.mentioned(e.path) {
 			w.say("venv-moved", "moved", st.Line, values{"from": e.path, "to": now, "before": strconv.Itoa(e.line)})
 		}
@@ -231,6 +235,8 @@ func (w *walk) withoutEffect(st *dockerfile.Step, list []command, whole bool) {
 func (w *walk) judge() {
 	w.devel()
 	w.pythons()
+	w.pythonsBehind()
+	w.shells()
 	w.indexes()
 	w.unpinned()
 	w.removals()

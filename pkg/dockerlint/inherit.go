@@ -159,7 +159,9 @@ func (w *walk) keep(st *dockerfile.Step) {
 				w.programs = s.Value
 			}
 		}
-	case "CMD", "ENTRYPOINT":
-		w.starts = st.Line
+	case "CMD":
+		w.starts, w.cmd = st.Line, st
+	case "ENTRYPOINT": // it takes the base's CMD away
+		w.starts, w.entry = st.Line, st
 	}
 }

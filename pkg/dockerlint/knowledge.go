@@ -39,10 +39,14 @@ type tables struct {
 	// that bring it.
 	SystemPythons  []*SystemPython `yaml:"system_pythons"`
 	PythonPackages []string        `yaml:"python_packages"`
+	// PythonElsewhere are images that have no Python in /usr/local, and Programs those, beside
+	// Python, that an image starts without a shell.
+	PythonElsewhere []string `yaml:"python_elsewhere"`
+	Programs        []string `yaml:"programs"`
 	// SystemWithout are packages of distributions that do not bring some libraries.
 	SystemWithout []*SystemWithout `yaml:"system_without"`
 	// Plain are distributions that bring no CUDA library.
-	Plain          []*Listed `yaml:"plain"`
+	Plain []*Listed `yaml:"plain"`
 	// KnownIndexes are the package indexes that a Dockerfile may name to be asked, and Mirrors
 	// those that have what PyPI has.
 	KnownIndexes   []*Listed `yaml:"known_indexes"`
@@ -109,6 +113,7 @@ func (k *Knowledge) builds(release string) []string {
 // Need says which libraries of the system a distribution's releases need.
 type Need struct {
 	Package  string   `yaml:"package"`
+	Extra    string   `yaml:"extra"`    // it holds with this extra alone
 	Versions string   `yaml:"versions"` // PEP 440 specifiers
 	CUDA     string   `yaml:"cuda"`     // the major version
 	CUDNN    string   `yaml:"cudnn"`    // the major version

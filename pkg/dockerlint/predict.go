@@ -12,6 +12,7 @@ import (
 	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/pylock"
 )
 
 // Limits of the files of the build context that a Dockerfile's instructions read together, in
@@ -104,7 +105,66 @@ func (w *walk) fits() {
 		for _, row := range w.Packs.MadeFor {
 			w.madeFor(row, list)
 		}
+		w.builtFor(list)
 	}
+}
+
+// torchTag matches the release of torch in the local version of an extension's wheel:
+// flash-attn's 2.5.8+cu122torch2.3cxx11abiFALSE, pyg's 2.1.2+pt24cu121.
+var torchTag = regexp.MustCompile(`\+(?:[a-z0-9.]*?torch(\d+\.\d+)|pt(\d)(\d+)cu)`)
+
+// maxRequires limits the packages that the index is asked about in [walk.builtFor].
+const maxRequires = 20
+
+// builtFor judges wheels that are built for one release of torch, as their names say, or, if they
+// are installed without what they require, their metadata.
+func (w *walk) builtFor(list map[string]*wheel) {
+	torch := list["torch"]
+	if torch == nil {
+		return
+	}
+	asked := 0
+	for _, name := range sortedNames(list) {
+		x := list[name]
+		wants := ""
+		if m := torchTag.FindStringSubmatch(x.version); m != nil {
+			wants = cmp.Or(m[1], m[2]+"."+m[3])
+			if version.ParseRelease(torch.version).First(2).String() == wants {
+				continue
+			}
+		} else if w.wheelOf != nil && x != torch && w.installs[x.order].noDeps && asked < maxRequires {
+			asked++
+			wants = w.torchOf(x, torch)
+		}
+		if wants == "" {
+			continue
+		}
+		f := w.finding("wheels-do-not-fit", "built-for", x.line, values{"package": x.name, "version": x.version, "wants": wants, "installed": torch.version, "where": torch.place(x)})
+		f.Column = x.column
+		if by := w.changedBy(max(x.order, torch.order)); by != "" {
+			f.Severity, f.Because = packs.Note, by
+		}
+		w.add(f)
+	}
+}
+
+// torchOf returns the releases of torch that a package requires, if torch's is none of them.
+func (w *walk) torchOf(x, torch *wheel) string {
+	from, known := w.installs[x.order].asks(x)
+	if !known {
+		return ""
+	}
+	got, why := w.wheelOf(x.name, x.spec, from)
+	if why != "" || got == nil {
+		return ""
+	}
+	public, _, _ := strings.Cut(torch.version, "+")
+	for _, r := range RequiredBy(got.Requires, "", pylock.Linux()) {
+		if ok, err := version.Satisfies(public, r.Spec); r.Name == "torch" && strings.HasPrefix(r.Spec, "==") && err == nil && !ok {
+			return strings.TrimPrefix(r.Spec, "==")
+		}
+	}
+	return ""
 }
 
 func (w *walk) pair(p *packs.Pair, x, of *wheel) {
@@ -209,7 +269,7 @@ func (w *walk) needs() {
 			}
 			said[x.name+x.version] = true
 			n := w.need(x)
-			if n == nil || x.maybe || in.elsewhere || in.maybe || w.otherIndex(in, x) || x.extras != "" || w.brought(x) {
+			if n == nil || x.maybe || in.elsewhere || in.maybe || w.otherIndex(in, x) || x.extras != n.Extra || w.broughtBy(x) {
 				continue
 			}
 			if w.base == nil {
@@ -230,7 +290,7 @@ func (w *walk) needs() {
 func (w *walk) need(x *wheel) *Need {
 	known := false
 	for _, n := range w.allNeeds(len(w.libraries().CUDA) > 0) {
-		if n.Package != x.name {
+		if n.Package != x.name || n.Extra != "" && n.Extra != x.extras {
 			continue
 		}
 		known = true
@@ -258,7 +318,7 @@ func (w *walk) allNeeds(incidental bool) []*Need {
 
 // hasNeeds reports whether a package is known to need libraries, so that it brings none.
 func (w *walk) hasNeeds(name string) bool {
-	return slices.ContainsFunc(w.allNeeds(false), func(n *Need) bool { return n.Package == name })
+	return slices.ContainsFunc(w.allNeeds(false), func(n *Need) bool { return n.Package == name && n.Extra == "" })
 }
 
 // otherIndex reports whether an index that is not PyPI may have another build of a package
@@ -274,9 +334,9 @@ func (w *walk) otherIndex(in *install, x *wheel) bool {
 	return other
 }
 
-// brought reports whether another package of the file or the base brings CUDA libraries of
+// broughtBy reports whether another package of the file or the base brings CUDA libraries of
 // its own, which may serve this one.
-func (w *walk) brought(x *wheel) bool {
+func (w *walk) broughtBy(x *wheel) bool {
 	others := func(name string) bool {
 		return name != x.name && (packs.MatchAny([]string{"torch", "tensorflow", "jax", "vllm", "paddlepaddle-gpu", "faster-whisper", "nvidia-*"}, name) || w.Packs.GPUWheels.Has(name))
 	}

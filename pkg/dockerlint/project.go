@@ -27,7 +27,7 @@ func (w *walk) project(c command) *install {
 	case name == "uv" && first(args) == "sync":
 		in.python = w.at(cmpOr(w.value("UV_PROJECT_ENVIRONMENT"), ".venv"), true)
 		if in.python != "" {
-			w.venvs = append(w.venvs, venv{in.python, c.line})
+			w.venvs = append(w.venvs, venv{path: in.python, line: c.line, uv: true, other: option(args, "-p", "--python") != ""})
 		}
 		w.uvSync(in, args[1:])
 	case name == "poetry" && (first(args) == "install" || first(args) == "sync"):

@@ -64,6 +64,16 @@ type walk struct {
 	condaCUDNN, condaCUDA []string
 	poetryInSystem        bool // poetry makes no environments
 	starts                int  // the line of CMD or ENTRYPOINT, or 0
+	// entry and cmd are ENTRYPOINT and CMD, and shellFiles the variables that are set in files
+	// that interactive shells alone read.
+	entry, cmd *dockerfile.Step
+	shellFiles []shellFile
+	// behind are environments that come from another stage at their path, and brought the
+	// places to which files come from other stages and images; "" is one that is not known.
+	behind  []behind
+	brought []string
+	// uvPython is set if a command has uv install a Python.
+	uvPython bool
 	// judged are the packages whose files say what they lack.
 	judged map[*wheel]bool
 	// unread is what is not known of packages' files, and no reason for doubt elsewhere.
@@ -81,6 +91,11 @@ type copied struct {
 type venv struct {
 	path string
 	line int
+	// uv says that uv makes it, python is the release that the command names, and other says
+	// that the command names its Python in another way.
+	uv     bool
+	python string
+	other  bool
 }
 
 type setting struct {
@@ -230,6 +245,7 @@ func (w *walk) run(st *dockerfile.Step) {
 		w.unknown = append(w.unknown, Unknown{st.Line, "the commands of this RUN were not understood"})
 	}
 	w.withoutEffect(st, list, whole)
+	w.shellFile(st)
 	dir := w.dir
 	for _, c := range list {
 		w.command(c)
@@ -278,6 +294,12 @@ func (w *walk) command(c command) {
 			w.unknown = append(w.unknown, Unknown{c.line, u})
 		}
 		return
+	}
+	if c.name() == "ln" {
+		w.stub(c, args)
+	}
+	if c.name() == "uv" && len(args) > 1 && args[0] == "python" && args[1] == "install" {
+		w.uvPython = true
 	}
 	if c.name() == "ln" && slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, ".so") }) {
 		w.links = append(w.links, c.line)
@@ -347,7 +369,7 @@ func (w *walk) venv(c command, args []string, known bool) {
 		dir = ".venv"
 	}
 	if p := w.at(dir, known); p != "" {
-		w.venvs = append(w.venvs, venv{p, c.line})
+		w.venvs = append(w.venvs, venv{path: p, line: c.line, uv: c.name() == "uv", python: minorOf.FindString(c.name()), other: option(args, "-p", "--python") != "" || slices.Contains(args, "--copies") || strings.Contains(c.words[0].text, "/") || c.env != ""})
 	}
 }
 
