@@ -33,6 +33,8 @@ type tables struct {
 	// Architectures are the GPUs of the builds of torch.
 	Architectures []*Code `yaml:"architectures"`
 	Needs         []*Need `yaml:"needs"`
+	// Newest says what packages that are installed without a release need.
+	Newest []*Newest `yaml:"newest"`
 	// CUDAImages are NVIDIA's images whose libraries are assumed if they are not read.
 	CUDAImages []*CUDAImage `yaml:"cuda_images"`
 	// SystemPythons are the Pythons of distributions, and PythonPackages the packages of these
@@ -118,6 +120,18 @@ type Need struct {
 	CUDA     string   `yaml:"cuda"`     // the major version
 	CUDNN    string   `yaml:"cudnn"`    // the major version
 	Sources  []string `yaml:"sources"`
+	// From, if not empty, is the release from which on it holds for one without a pin.
+	From string `yaml:"-"`
+}
+
+// Newest says which libraries of the system the newest release of a distribution needs, on any
+// Python that has a wheel of it.
+type Newest struct {
+	Package string   `yaml:"package"`
+	From    string   `yaml:"from"`   // it is this release, or a later one
+	Needs   []*Need  `yaml:"needs"`  // one of them holds
+	NotOn   []string `yaml:"not_on"` // patterns of base images whose Python is too old
+	Sources []string `yaml:"sources"`
 }
 
 // SystemPython is the Python of a distribution.

@@ -268,7 +268,7 @@ func (w *walk) needs() {
 				continue
 			}
 			said[x.name+x.version] = true
-			n := w.need(x)
+			n := w.need(x, in.python)
 			if n == nil || x.maybe || in.elsewhere || in.maybe || w.otherIndex(in, x) || x.extras != n.Extra || w.broughtBy(x) {
 				continue
 			}
@@ -287,7 +287,7 @@ func (w *walk) needs() {
 
 // need returns the libraries that a package needs, or nil if they are not known: a row of
 // the tables, or a stack of the packs. Of TensorFlow it asks them only where the base has CUDA.
-func (w *walk) need(x *wheel) *Need {
+func (w *walk) need(x *wheel, python string) *Need {
 	known := false
 	for _, n := range w.allNeeds(len(w.libraries().CUDA) > 0) {
 		if n.Package != x.name || n.Extra != "" && n.Extra != x.extras {
@@ -298,11 +298,45 @@ func (w *walk) need(x *wheel) *Need {
 			return n
 		}
 	}
+	if n := w.newest(x, python); n != nil {
+		return n
+	}
 	if known {
 		w.unknown = append(w.unknown, Unknown{x.line, fmt.Sprintf("which libraries %s%s needs", x.name, cmp.Or(x.spec, ", without a release,"))})
 	}
 	return nil
 }
+
+// newest returns what a package that is installed without a release needs, if the image will have
+// the libraries of none of the releases that pip may take; else nil.
+func (w *walk) newest(x *wheel, python string) *Need {
+	i := slices.IndexFunc(w.Newest, func(n *Newest) bool { return n.Package == x.name })
+	if i < 0 || x.spec != "" || x.version != "" || w.libraries().Wheels[x.name] != "" || packs.MatchAny(w.Newest[i].NotOn, path.Base(w.from.Ref)) || strings.HasPrefix(python, "conda:") || oldPython.MatchString(minorOf.FindString(python)) {
+		return nil
+	}
+	row := w.Newest[i]
+	cuda, cudnn := w.majors()
+	out := &Need{Package: x.name, From: row.From}
+	for _, n := range row.Needs {
+		switch {
+		case !slices.Contains(cuda, n.CUDA):
+			if out.CUDNN == "" {
+				out.CUDA = strings.TrimPrefix(out.CUDA+" or "+n.CUDA, " or ")
+			}
+		case !slices.Contains(cudnn, n.CUDNN):
+			out.CUDA, out.CUDNN = n.CUDA, n.CUDNN
+		default:
+			return nil
+		}
+	}
+	if out.CUDNN == "" {
+		out.CUDNN = row.Needs[0].CUDNN
+	}
+	return out
+}
+
+// oldPython matches the releases for which packages have no new wheels.
+var oldPython = regexp.MustCompile(`^3\.[0-7]$`)
 
 // allNeeds returns the rows of the tables and of the packs. Those of a framework that is often
 // installed for its CPU side, TensorFlow, hold if incidental is set.
@@ -386,6 +420,9 @@ func (w *walk) majors() (cuda, cudnn []string) {
 // lacks reports a library that a package needs and the image will not have.
 func (w *walk) lacks(x *wheel, library, needs string, has []string, n *Need) {
 	v := values{"package": x.name, "version": x.version, "library": library, "needs": needs, "base": w.from.Ref, "from": strconv.Itoa(w.from.Line), "has": strings.Join(has, ", "), "advice": w.advice(library, n)}
+	if n.From != "" {
+		v["version"] = "without a release, " + n.From + " or later,"
+	}
 	if x.where != "" {
 		v["version"] += " (" + x.where + ")"
 	}
