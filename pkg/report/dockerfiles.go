@@ -67,6 +67,7 @@ var DockerfilesFormats = map[string]func(w io.Writer, d *Dockerfiles, o Options)
 	"github":        dockerfilesGitHub,
 	"markdown":      dockerfilesMarkdown,
 	"gitlab":        dockerfilesGitLab,
+	"html":          dockerfilesHTML,
 }
 
 // placed is a finding with its file.
