@@ -16,3 +16,18 @@ func TestDecoratorsOfNothing(t *testing.T) {
 		t.Errorf("1,000 decorators take %v allocations, 8,000 take %v", few, many)
 	}
 }
+
+// TestNestedFStrings checks that f-strings in one another are read in time that grows as their
+// number does: 40,000 took minutes.
+func TestNestedFStrings(t *testing.T) {
+	for _, text := range []string{
+		"import json\nx=" + strings.Repeat("f'{", 40_000) + "1" + strings.Repeat("}'", 40_000) + "\n",
+		"import json\nx=" + strings.Repeat("f'{", 40_000) + "json" + strings.Repeat("}'", 40_000) + "\n",
+		"import json\nx=f\"\"\"" + strings.Repeat("{f\"{f'{", 20_000) + "\"\"\"\n",
+	} {
+		if got := string(Reduce([]byte(text))); !strings.Contains(got, "import json") {
+			t.Errorf("%.20q: the import is lost", text)
+		}
+		Parse([]byte(text))
+	}
+}

@@ -320,34 +320,45 @@ func definedName(text []byte) (name []byte) {
 
 // eachName calls f for the names in a text until it returns false: those outside of strings, and in
 // the replacement fields of f-strings.
-func eachName(text []byte, f func(name []byte, at int) bool) { eachNameIn(text, 0, len(text), f) }
+func eachName(text []byte, f func(name []byte, at int) bool) {
+	n := nameReader{scanner{src: text}, f, 0}
+	n.read(0, len(text))
+}
 
-// eachNameIn does as eachName in a part of the text, and reports whether f never returned false.
-func eachNameIn(text []byte, i, end int, f func(name []byte, at int) bool) bool {
+// nameReader reads the names in a text. The readings of its f-strings are bounded together.
+type nameReader struct {
+	scanner scanner
+	f       func(name []byte, at int) bool
+	inside  int // f-strings in one another
+}
+
+// read calls f for the names in a part of the text, and reports whether it never returned false.
+func (n *nameReader) read(i, end int) bool {
+	text := n.scanner.src
 	for i < end {
 		switch c := text[i]; classes[c] {
 		case clName:
 			j := nameEnd(text, i)
 			if j-i <= 2 && j < end && classes[text[j]] == clQuote && isPrefix(string(text[i:j])) {
-				stop := min(textEnd(text, j, text[i:j]), end)
-				if isFormat(string(text[i:j])) && !eachNameOfFields(text, j, stop, f) {
+				stop := min(n.scanner.skipString(j, text[i:j]), end)
+				if isFormat(string(text[i:j])) && !n.fields(j, stop) {
 					return false
 				}
 				j = stop
-			} else if !f(text[i:j], i) {
+			} else if !n.f(text[i:j], i) {
 				return false
 			}
 			i = j
 		case clDigit:
 			i = nameEnd(text, i)
 		case clQuote:
-			i = textEnd(text, i, nil)
+			i = n.scanner.skipString(i, nil)
 		case clComment:
-			n := bytes.IndexByte(text[i:end], '\n')
-			if n < 0 {
+			k := bytes.IndexByte(text[i:end], '\n')
+			if k < 0 {
 				return true
 			}
-			i += n
+			i += k
 		default:
 			i++
 		}
@@ -355,8 +366,15 @@ func eachNameIn(text []byte, i, end int, f func(name []byte, at int) bool) bool 
 	return true
 }
 
-// eachNameOfFields does as eachNameIn in the replacement fields of an f-string.
-func eachNameOfFields(text []byte, i, end int, f func(name []byte, at int) bool) bool {
+// fields does as read in the replacement fields of an f-string, of which eight are read in one
+// another, as the scanner does.
+func (n *nameReader) fields(i, end int) bool {
+	if n.inside == 8 {
+		return true
+	}
+	n.inside++
+	defer func() { n.inside-- }()
+	text := n.scanner.src
 	for ; i < end; i++ {
 		if text[i] != '{' {
 			continue
@@ -375,7 +393,7 @@ func eachNameOfFields(text []byte, i, end int, f func(name []byte, at int) bool)
 			}
 		}
 		i--
-		if !eachNameIn(text, start, i, f) {
+		if !n.read(start, i) {
 			return false
 		}
 	}

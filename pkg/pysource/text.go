@@ -174,6 +174,7 @@ func (p *parser) format(s string, raw bool) []Expr {
 	}
 	var parts []Expr
 	var text strings.Builder
+	left := newStrings(s).left // of all fields together
 	for s != "" {
 		n := strings.IndexAny(s, "{}\\")
 		if n < 0 {
@@ -206,7 +207,7 @@ func (p *parser) format(s string, raw bool) []Expr {
 			parts = append(parts, &Const{unescape(text.String(), raw, false)})
 			text.Reset()
 			var field []Expr
-			field, s = p.field(s[1:])
+			field, s = p.field(s[1:], &left)
 			parts = append(parts, field...)
 		}
 	}
@@ -214,10 +215,11 @@ func (p *parser) format(s string, raw bool) []Expr {
 }
 
 // field reads a replacement field after its `{`, and returns the text after its `}`. With
-// `=`, the field's text comes before its value.
-func (p *parser) field(s string) (parts []Expr, rest string) {
-	t := newStrings(s)
+// `=`, the field's text comes before its value. left is what its strings may take.
+func (p *parser) field(s string, left *int) (parts []Expr, rest string) {
+	t := stringScanner{s, *left}
 	end, spec, ok := t.field(0, `"""`, 0)
+	*left = t.left
 	if !ok {
 		return []Expr{&BadExpr{"f"}}, ""
 	}
