@@ -309,7 +309,7 @@ func (r *row) column(i int) error {
 		return err
 	}
 	end, at := varint(b)
-	if at == 0 || end > uint64(len(b)) {
+	if at == 0 || end < uint64(at) || end > uint64(len(b)) {
 		return errors.New("the header of a row is invalid")
 	}
 	b = b[:end]
