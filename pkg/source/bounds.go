@@ -27,6 +27,13 @@ const (
 	// maxCommas bounds the elements of a manifest or config: a parser makes a
 	// descriptor of 136 bytes of each, and of 8 MiB of "{}," more than a gigabyte.
 	maxCommas = 1 << 18
+
+	// maxVariable and maxEnvironment are Linux's limits of execve for a string, with its NUL, and
+	// for all: MAX_ARG_STRLEN with pages of 4 KiB, and three quarters of _STK_LIM (fs/exec.c).
+	// maxVariables bounds the number: each process of a start has a copy.
+	maxVariable    = 128 << 10
+	maxEnvironment = 6 << 20
+	maxVariables   = 4096
 )
 
 var errRedirects = errors.New("it redirects without end")

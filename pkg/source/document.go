@@ -153,10 +153,33 @@ func parseConfig(s Store, raw []byte) (*v1.ConfigFile, error) {
 	if err != nil {
 		return nil, badDocument(s, "config", err)
 	}
+	if err := checkEnvironment(cfg.Config.Env); err != nil {
+		return nil, fmt.Errorf("its config: %w", err)
+	}
 	for i := range cfg.History {
 		cfg.History[i].CreatedBy = withoutArguments(cfg.History[i].CreatedBy)
 	}
 	return cfg, nil
+}
+
+// checkEnvironment returns an error for an environment that no program can be started in, or that
+// has more variables than are read.
+func checkEnvironment(env []string) error {
+	if len(env) > maxVariables {
+		return fmt.Errorf("it has %d variables, more than the %d that are read", len(env), maxVariables)
+	}
+	all := 0
+	for _, v := range env {
+		if len(v) >= maxVariable {
+			name, _, _ := strings.Cut(v, "=")
+			return fmt.Errorf("the variable %.50s has %d bytes: Linux starts no program with %d or more (argument list too long)", name, len(v), maxVariable)
+		}
+		all += len(v) + 1
+	}
+	if all > maxEnvironment {
+		return fmt.Errorf("its variables have %d bytes: Linux starts no program with more than %d (argument list too long)", all, maxEnvironment)
+	}
+	return nil
 }
 
 // badDocument explains why a document of an image cannot be parsed.

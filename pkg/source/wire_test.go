@@ -321,6 +321,36 @@ func TestManyElements(t *testing.T) {
 	}
 }
 
+// An environment that no program starts in is an error, and one of very many variables.
+func TestLargeEnvironment(t *testing.T) {
+	long := "A=" + strings.Repeat("x", maxVariable-3)
+	fill := make([]string, maxEnvironment/maxVariable+1)
+	for i := range fill {
+		fill[i] = long
+	}
+	for _, tt := range []struct {
+		env  []string
+		want string
+	}{
+		{[]string{long}, ""},
+		{[]string{long + "x"}, "its config: the variable A has 131072 bytes: Linux starts no program with 131072 or more (argument list too long)"},
+		{fill, "its config: its variables have 6422528 bytes: Linux starts no program with more than 6291456 (argument list too long)"},
+		{make([]string, maxVariables+1), "its config: it has 4097 variables, more than the 4096 that are read"},
+	} {
+		raw, err := json.Marshal(v1.ConfigFile{Config: v1.Config{Env: tt.env}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if _, err := parseConfig(nil, raw); err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%d variables: %q, want %q", len(tt.env), got, tt.want)
+		}
+	}
+}
+
 // A redirect is followed where docker follows it, but never with a login, nor by plain HTTP
 // for a manifest, nor into a network that the registry is not in.
 func TestFollow(t *testing.T) {

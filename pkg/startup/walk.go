@@ -84,16 +84,17 @@ func (w *walk) unknown(file string, line int, why string) {
 // add adds a program and returns its index, or that of an equal one. It returns -1 if
 // there are too many.
 func (w *walk) add(p Program) int {
-	key := strings.Join(append([]string{p.Path, p.Loader, p.Dir, p.Maybe, p.File}, p.Args...), "\x01")
+	parts := append([]string{p.Path, p.Loader, p.Dir, p.Maybe, p.File}, p.Args...)
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		if name != "OLDPWD" {
-			key += "\x01" + name + "=" + p.Env[name]
+			parts = append(parts, name+"="+p.Env[name])
 		}
 	}
-	w.step(len(key) / 1024)
 	if p.Python != nil {
-		key += "\x01" + p.Python.Code
+		parts = append(parts, p.Python.Code)
 	}
+	key := strings.Join(parts, "\x01")
+	w.step(len(key) / 1024)
 	if i, ok := w.seen[key]; ok {
 		w.res.Programs[i].Main = w.res.Programs[i].Main || p.Main
 		w.res.Programs[i].Caught = w.res.Programs[i].Caught && p.Caught
