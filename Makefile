@@ -1,7 +1,7 @@
 # Few targets on purpose; each is a line that one could type.
 GO ?= go
 
-.PHONY: build test deps lint unit real page imports fresh buildkit cluster oracle fuzz bench load scale release image release-check vuln
+.PHONY: build test deps lint unit real page imports fresh buildkit cluster oracle fuzz bench load scale release image release-check vuln weaknesses
 
 build: ## the program, at bin/imgcheck
 	$(GO) build -trimpath -o bin/imgcheck ./cmd/imgcheck
@@ -86,3 +86,6 @@ release-check: ## two builds in two places are the same; the image runs as a use
 
 vuln: ## known weaknesses of dependencies that the program reaches; asks vuln.go.dev
 	"$$($(GO) -C release/tools tool -n govulncheck)" ./...
+
+weaknesses: build ## known weaknesses of modules in bin/imgcheck, by a database that the Go module proxy has
+	$(GO) run ./release/weaknesses -govulncheck "$$($(GO) -C release/tools tool -n govulncheck)"
