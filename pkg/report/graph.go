@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/imgcheck/imgcheck/pkg/lint"
@@ -73,10 +74,14 @@ func (g *grower) node(class, name string) *graphNode {
 			text = path.Base(name)
 		}
 		sign := map[string]string{isProcess: "▶ ", isFile: "✓ ", isMissing: "✗ "}[class]
-		n = &graphNode{Class: class, Text: sign + middle(clean(text), graphName), Full: clean(name)}
+		short := middle(clean(text), graphName)
+		if class == isProcess && !strings.Contains(name, "/") { // an effect: its end says less
+			short = shorten(clean(text), graphName)
+		}
+		n = &graphNode{Class: class, Text: sign + short, Full: clean(name)}
 		if class == isMissing {
 			n.Text += " is missing"
-			n.Full += " is missing"
+			n.Full += ", which is missing"
 		}
 		g.nodes[key] = n
 	}

@@ -32,8 +32,36 @@ var (
 )
 
 var pageTemplate = sync.OnceValue(func() *template.Template {
-	return template.Must(template.Must(template.New("page").Parse(size.Treemap)).Parse(pageText))
+	t := template.New("page").Funcs(template.FuncMap{"parts": partsOf})
+	return template.Must(template.Must(t.Parse(size.Treemap)).Parse(pageText))
 })
+
+// textPart is a part of a text, which may be code: a command, a name.
+type textPart struct {
+	Text string
+	Code bool
+}
+
+// partsOf splits a text at its backticks.
+func partsOf(s string) []textPart {
+	var list []textPart
+	at := 0
+	add := func(text string, code bool) {
+		if text != "" {
+			list = append(list, textPart{text, code})
+		}
+	}
+	for _, m := range quoted.FindAllStringIndex(s, -1) {
+		add(s[at:m[0]], false)
+		add(s[m[0]+1:m[1]-1], true)
+		at = m[1]
+	}
+	add(s[at:], false)
+	return list
+}
+
+// isCommand reports whether an advice is nothing but an instruction or a command to paste.
+func isCommand(advice string) bool { return leading.FindString(advice) == advice }
 
 // Limits of the lists in a page, which people read: the JSON report has all of them.
 const (
@@ -160,7 +188,7 @@ type (
 	pageProblem struct {
 		Severity                          packs.Severity
 		Headline, Rule, URL, Place, Count string
-		Logs, Why, Help                   []string
+		Logs, Why, Help, Commands         []string
 		Findings                          []pageFinding
 	}
 	pageFinding struct {
@@ -261,7 +289,11 @@ func (t *text) pageProblem(d *Document, p *Problem) pageProblem {
 		case signLog:
 			v.Logs = append(v.Logs, r.text)
 		case signHelp:
-			v.Help = append(v.Help, r.text)
+			if isCommand(r.text) {
+				v.Commands = append(v.Commands, r.text)
+			} else {
+				v.Help = append(v.Help, r.text)
+			}
 		default:
 			v.Why = append(v.Why, r.text)
 		}
@@ -350,13 +382,17 @@ func filesText(files []replay.File) []string {
 
 // overview shows the verdict for each GPU, and where the bytes are.
 func (v *pageImage) overview(d *Document) {
-	fails := 0
+	fails, unclear := 0, 0
 	for _, l := range targets.Lines(d.GPUs[:min(len(d.GPUs), pageGPUs)]) {
 		if n := len(l.Because); n > pageList {
 			l.Because = append(l.Because[:pageList], targets.Reason{Path: "…", Says: "and " + count(n-pageList) + " more"})
 		}
-		if l.Driver == "" && l.Verdict == "fails" {
+		switch l.Verdict {
+		case "fails":
 			fails++
+		case "runs", "compiles":
+		default:
+			unclear++
 		}
 		l.Arch, l.GPUs, l.Driver, l.Why = clean(l.Arch), clean(l.GPUs), clean(l.Driver), clean(l.Why)
 		for i := range l.Because {
@@ -364,10 +400,7 @@ func (v *pageImage) overview(d *Document) {
 		}
 		v.GPUs = append(v.GPUs, l)
 	}
-	v.GPUsSay = "GPUs: it runs on all generations that imgcheck knows"
-	if fails > 0 {
-		v.GPUsSay = fmt.Sprintf("GPUs: it fails on %d of %s", fails, plural(len(v.GPUs), "generation"))
-	}
+	v.GPUsSay = gpusSay(len(v.GPUs), fails, unclear)
 	if d.Sizes == nil || len(d.Sizes.Parts) == 0 {
 		return
 	}
@@ -380,6 +413,20 @@ func (v *pageImage) overview(d *Document) {
 	if p.CanGo {
 		v.SizesSay += "; without what can surely go: " + p.Sure + "; if the assumptions hold: " + p.Assuming
 	}
+}
+
+// gpusSay says on how many generations of GPUs an image fails, and on how many only a part of its code
+// has code for them, or perhaps runs.
+func gpusSay(all, fails, unclear int) string {
+	switch {
+	case fails == 0 && unclear == 0:
+		return "GPUs: its code is for all generations that imgcheck knows"
+	case fails == 0:
+		return fmt.Sprintf("GPUs: its code is only partly or perhaps for %d of %s", unclear, plural(all, "generation"))
+	case unclear == 0:
+		return fmt.Sprintf("GPUs: it fails on %d of %s", fails, plural(all, "generation"))
+	}
+	return fmt.Sprintf("GPUs: it fails on %d of %s, and its code is only partly or perhaps for %d of the others", fails, plural(all, "generation"), unclear)
 }
 
 // setApart lists the findings that do not count.

@@ -24,7 +24,7 @@ var allowed = map[string]string{
 	"header": "", "main": "", "footer": "", "section": "id class aria-label aria-labelledby", "article": "class", "h1": "", "h2": "id", "h3": "",
 	"p": "class", "span": "class aria-hidden", "a": "href class rel", "div": "class tabindex role aria-label", "pre": "", "button": "type class hidden",
 	"ul": "class", "li": "class", "dl": "", "dt": "", "dd": "class", "details": "open", "summary": "",
-	"table": "", "thead": "", "tbody": "", "tr": "class", "th": "scope class", "td": "class",
+	"code": "", "strong": "", "table": "class", "thead": "", "tbody": "", "tr": "class", "th": "scope class", "td": "class data-is",
 	"svg": "class role aria-label width height viewbox preserveaspectratio viewBox preserveAspectRatio", "g": "class", "rect": "x y width height rx class", "text": "x y dx", "path": "class d",
 }
 

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"fmt"
@@ -360,19 +359,29 @@ func SetJUnit(w io.Writer, s *Set, o Options) error {
 	return writeJUnit(w, suites)
 }
 
-// SetGitHub writes the annotations of all images, within GitHub's limit for one step. Images that
-// were not scanned come first.
+// SetGitHub writes the annotations of all images, within GitHub's limit for one step: what several
+// images have in common is one annotation. Images that were not scanned come first, in at most
+// three.
 func SetGitHub(w io.Writer, s *Set, o Options) error {
-	b := bufio.NewWriter(w)
-	for i := range s.Images {
-		if im := &s.Images[i]; im.Report == nil {
-			fmt.Fprintf(b, "::error title=imgcheck::%s\n", data(shorten(notScanned(im), sarifMessage)))
+	const most = 3
+	var list []*annotation
+	var docs []*Document
+	var names []string
+	for i, name := range s.Names() {
+		im := &s.Images[i]
+		if im.Report != nil {
+			docs, names = append(docs, im.Report), append(names, name)
+			continue
+		}
+		text := shorten(notScanned(im), sarifMessage)
+		if rest := s.Summary.NotScanned - len(list); len(list) == most-1 && rest > 1 {
+			text = count(rest) + " more images were not scanned"
+		}
+		if len(list) < most {
+			list = append(list, &annotation{level: "error", title: "imgcheck", text: func() string { return text }})
 		}
 	}
-	if err := b.Flush(); err != nil {
-		return err
-	}
-	return annotate(w, s.documents(), plural(s.Summary.Images, "image"))
+	return writeAnnotations(w, append(list, annotations(docs, names)...), plural(s.Summary.Images, "image"))
 }
 
 // SetGitLab writes one code quality report, in which each description begins with its image, and
@@ -501,33 +510,47 @@ func (s *Set) verdictOn(im *Scanned) (verdict, fails string) {
 // The signs before verdicts, which tell them apart without colours.
 var verdictSign = map[string]string{"fails": "✗", "warns": "!", "not scanned": "?", "not judged": "?", "nothing new": "✓", "ok": "✓"}
 
-// Columns of the table: the widest name that is padded for, and of the whole without a terminal.
+// Columns of the table: the widest name that is padded for without a terminal, of the whole without
+// one, those behind the name up to what fails, and the least for that.
 const (
 	tableName  = 64
 	tableWidth = 160
+	tableRest  = 2 + 13 + 2 + 6 + 2 + 8
+	tableFails = 2 + 20
 )
 
-// table writes a line for each image.
+// table writes a line for each image. On a terminal that is too narrow for what fails, that has a line
+// of its own; on one that is too narrow for the longest name as well, there are no columns.
 func (t *text) table(s *Set) {
 	names := s.Names()
 	wide := len("IMAGE")
 	for _, n := range names {
-		wide = max(wide, min(tableName, utf8.RuneCountInString(n)))
+		wide = max(wide, utf8.RuneCountInString(n))
 	}
-	left := cmp.Or(t.width, tableWidth) - wide - 2 - 13 - 2 - 6 - 2 - 8 - 2
+	if t.width <= 0 {
+		wide = min(wide, tableName)
+	}
+	if t.width > 0 && wide+tableRest > t.width {
+		t.narrowTable(s, names)
+		return
+	}
+	left := cmp.Or(t.width, tableWidth) - wide - tableRest - 2
 	line := func(name, verdict, errors, warnings, fails string, with func(string) string) {
 		pad := func(s string, n int) string {
 			return s + strings.Repeat(" ", max(0, n-utf8.RuneCountInString(s)))
 		}
-		if left >= 20 || fails == "" {
-			fails = shorten(fails, max(20, left))
-		} else {
-			fails = "\n  " + shorten(fails, max(20, cmp.Or(t.width, tableWidth)-2))
+		row, below := fmt.Sprintf("%s  %s  %6s  %8s", pad(name, wide), with(pad(verdict, 13)), errors, warnings), ""
+		switch {
+		case fails == "":
+		case left+2 >= tableFails:
+			row += "  " + shorten(fails, left)
+		default:
+			below = "\n  " + shorten(fails, cmp.Or(t.width, tableWidth)-2)
 		}
-		t.line("%s", strings.TrimRight(fmt.Sprintf("%s  %s  %6s  %8s  %s", pad(name, wide), with(pad(verdict, 13)), errors, warnings, fails), " "))
+		t.line("%s", strings.TrimRight(row, " ")+below)
 	}
 	header := "WHAT FAILS"
-	if left < 20 {
+	if left+2 < tableFails {
 		header = ""
 	}
 	line("IMAGE", "VERDICT", "ERRORS", "WARNINGS", header, t.faint)
@@ -538,16 +561,51 @@ func (t *text) table(s *Set) {
 		if im.Report != nil {
 			errors, warnings = count(im.Report.Summary.Errors), count(im.Report.Summary.Warnings)
 		}
-		paint := map[string]func(string) string{"ok": t.green, "nothing new": t.green}[verdict]
-		switch {
-		case verdict == "fails":
-			paint = func(s string) string { return t.with("1;31", s) }
-		case paint == nil:
-			paint = t.yellow
-		}
-		line(names[i], verdictSign[verdict]+" "+verdict, errors, warnings, clean(fails), paint)
+		line(names[i], verdictSign[verdict]+" "+verdict, errors, warnings, clean(fails), t.verdictPaint(verdict))
 	}
 	t.line("")
+}
+
+// narrowTable writes a sign and the whole name of each image, and below it what fails, in at most two
+// lines.
+func (t *text) narrowTable(s *Set, names []string) {
+	for i := range s.Images {
+		im := &s.Images[i]
+		verdict, fails := s.verdictOn(im)
+		t.line("%s %s", t.verdictPaint(verdict)(verdictSign[verdict]), names[i])
+		said := verdict
+		if verdict == "fails" || verdict == "warns" {
+			var counts []string
+			if n := im.Report.Summary.Errors; n > 0 {
+				counts = append(counts, plural(n, "error"))
+			}
+			if n := im.Report.Summary.Warnings; n > 0 {
+				counts = append(counts, plural(n, "warning"))
+			}
+			said = strings.Join(counts, ", ")
+		}
+		if fails != "" {
+			said += ": " + clean(fails)
+		}
+		if verdict == "ok" {
+			continue
+		}
+		for _, l := range fold(said, 2, t.columns(2)) {
+			t.line("  %s", l)
+		}
+	}
+	t.line("")
+}
+
+// verdictPaint returns the colour of a verdict.
+func (t *text) verdictPaint(verdict string) func(string) string {
+	switch verdict {
+	case "ok", "nothing new":
+		return t.green
+	case "fails":
+		return func(s string) string { return t.with("1;31", s) }
+	}
+	return t.yellow
 }
 
 // SetMarkdown writes an overview of the images, the causes that they share, and the report of

@@ -72,9 +72,18 @@ func Text(w io.Writer, d *Document, o Options) error {
 		if shown > 1 {
 			number = " NUMBER"
 		}
-		t.line("%s", t.faint("more: imgcheck why "+clean(d.Image.Ref)+number+clean(d.machines())))
+		t.line("%s", t.faint("more: imgcheck why "+clean(d.Image.Ref)+number+clean(d.platform()+d.machines())))
 	}
 	return t.w.Flush()
+}
+
+// platform returns the flag that takes this image of one for several platforms: scan and why take
+// linux/amd64 without it, or the only one.
+func (d *Document) platform() string {
+	if p := d.Image.Platform; p != "" && p != "linux/amd64" {
+		return " --platform " + fix.Shell(p)
+	}
+	return ""
 }
 
 // machines returns the flags that name the machines of findings.
