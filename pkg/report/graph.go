@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/imgcheck/imgcheck/pkg/lint"
@@ -43,6 +42,7 @@ type graphNode struct {
 	below             []*graphNode
 	depth             int
 	placed            bool
+	effect            bool // in the place of a process that nothing names
 }
 
 type graphEdge struct {
@@ -74,11 +74,7 @@ func (g *grower) node(class, name string) *graphNode {
 			text = path.Base(name)
 		}
 		sign := map[string]string{isProcess: "▶ ", isFile: "✓ ", isMissing: "✗ "}[class]
-		short := middle(clean(text), graphName)
-		if class == isProcess && !strings.Contains(name, "/") { // an effect: its end says less
-			short = shorten(clean(text), graphName)
-		}
-		n = &graphNode{Class: class, Text: sign + short, Full: clean(name)}
+		n = &graphNode{Class: class, Text: sign + middle(clean(text), graphName), Full: clean(name)}
 		if class == isMissing {
 			n.Text += " is missing"
 			n.Full += ", which is missing"
@@ -176,7 +172,9 @@ func (g *grower) needer(d *Document, p *Problem, f *lint.Finding, name string) *
 		if e := mainEffect(f); e != nil {
 			text, _ = cutWay(e.Text)
 		}
-		g.load(g.root(g.node(isProcess, text)), by)
+		effect := g.root(g.node(isProcess, text))
+		effect.effect, effect.Text = true, "! "+shorten(clean(text), graphName)
+		g.load(effect, by)
 	}
 	return by
 }
@@ -233,8 +231,11 @@ func (g *grower) layOut() *graph {
 			bend := graphGap / 2
 			out.Edges = append(out.Edges, graphEdge{fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x1, y1, x1+bend, y1, x2-bend, y2, x2, y2), b.Class == isMissing})
 			verb := " loads "
-			if b.Class == isMissing {
+			switch {
+			case b.Class == isMissing:
 				verb = " needs "
+			case n.effect:
+				verb = ": without "
 			}
 			out.Lines = append(out.Lines, n.Full+verb+b.Full)
 		}
