@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +62,56 @@ func TestSnippets(t *testing.T) {
 		t.Error("no image has a decision")
 	}
 }
+
+// TestFixShare counts what the text images' problems have: lines that resolve them whole, a decision
+// with the lines of each alternative, or a reason why no lines mend them. Each problem has one of the
+// three, and the share with lines does not fall.
+func TestFixShare(t *testing.T) {
+	type count struct{ whole, decision, reason, none int }
+	var all count
+	rules := map[string]*count{}
+	for _, name := range allTexts(t) {
+		doc := scanOf(t, name, false)
+		for i := range doc.Findings {
+			f := &doc.Findings[i]
+			if f.Severity == packs.Note {
+				continue
+			}
+			c := rules[f.Rule]
+			if c == nil {
+				c = &count{}
+				rules[f.Rule] = c
+			}
+			for _, n := range []*count{&all, c} {
+				switch p := doc.Plan; {
+				case p != nil && p.Snippet != nil && slices.Contains(p.Snippet.Resolved, f.Cause):
+					n.whole++
+				case p != nil && slices.ContainsFunc(p.Decisions, func(d fix.Decision) bool { return d.Cause == f.Cause }):
+					n.decision++
+				case p != nil && slices.ContainsFunc(p.Reasons, func(r fix.Reason) bool { return r.Cause == f.Cause && r.Why != "" }):
+					n.reason++
+				default:
+					if n.none++; n == &all {
+						t.Errorf("%s: no lines, no decision and no reason for %s %q", name, f.Rule, f.Message)
+					}
+				}
+			}
+		}
+	}
+	total := all.whole + all.decision + all.reason + all.none
+	t.Logf("%-26s %6s %9s %7s %5s", "rule", "whole", "decision", "reason", "none")
+	for _, id := range slices.Sorted(maps.Keys(rules)) {
+		c := rules[id]
+		t.Logf("%-26s %6d %9d %7d %5d", id, c.whole, c.decision, c.reason, c.none)
+	}
+	t.Logf("%-26s %6d %9d %7d %5d", fmt.Sprintf("all %d", total), all.whole, all.decision, all.reason, all.none)
+	if share := 100 * (all.whole + all.decision) / total; share < leastWithLines {
+		t.Errorf("%d %% of %d problems have lines, fewer than %d %%", share, total, leastWithLines)
+	}
+}
+
+// leastWithLines is the share of problems, in per cent, that have lines: whole, or of a decision.
+const leastWithLines = 71
 
 // checkDecisions builds each alternative of the decisions of an image, behind the lines of its
 // snippet: the finding is gone, and none has come.

@@ -66,19 +66,35 @@ func (m *maker) change(now *replay.Image, f *lint.Finding) *install {
 	return i
 }
 
-// onPath returns the instruction that puts a directory first on PATH or PYTHONPATH, or nil if the
-// image sets no PATH. Without PYTHONPATH the directory is its whole value: Python takes an empty
-// element for the working directory.
+// onPath returns the change that puts a directory first on PATH or PYTHONPATH, or nil if the image sets
+// no PATH.
 func (m *maker) onPath(variable, dir string) *install {
-	line, is := "ENV "+variable+"="+dir, getVar(environment(m.base), variable)
-	if !plainWord(dir) || is == "" && variable == "PATH" {
+	if !plainWord(dir) || getVar(environment(m.base), variable) == "" && variable == "PATH" {
 		return nil
 	}
-	if is != "" {
-		line += ":$" + variable
+	return &install{manager: "run", step: editStep("install", packs.Edit{Variable: variable, Op: "prepend", Value: dir})}
+}
+
+// pathLines returns an instruction for each variable that installs put directories on, which has all of
+// them: of two instructions, the second would take the place of the first. Without the variable the
+// directories are its whole value: Python takes an empty element for the working directory.
+func (m *maker) pathLines(installs []install) (lines []string) {
+	var names []string
+	dirs := map[string][]string{}
+	for _, i := range installs {
+		if v := i.step.Variable; v != "" {
+			names = addNew(names, v)
+			dirs[v] = append([]string{i.step.edit.Value}, dirs[v]...)
+		}
 	}
-	edit := packs.Edit{Variable: variable, Op: "prepend", Value: dir}
-	return &install{manager: "run", lines: []string{line}, step: editStep("install", edit)}
+	for _, v := range names {
+		line := "ENV " + v + "=" + strings.Join(dirs[v], ":")
+		if getVar(environment(m.base), v) != "" {
+			line += ":$" + v
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // commanded returns the instructions that replace a word of the image's command, or nil if it has no

@@ -70,6 +70,7 @@ func Find(ctx context.Context, img *replay.Image, set *packs.Packs, res *lint.Re
 		if plan.Snippet, err = p.snippet(ctx, plan); err != nil {
 			return nil, err
 		}
+		plan.Reasons = p.reasons(plan)
 	}
 	return plan, nil
 }

@@ -76,7 +76,7 @@ func (m *maker) installFor(now *replay.Image, f *lint.Finding, list []install, t
 	if f.Decide != "" {
 		return nil
 	}
-	for _, of := range []func(*replay.Image, *lint.Finding) *install{m.otherBuild, m.newPackage, m.extensionBuild, m.repair, m.asRequired, m.change} {
+	for _, of := range []func(*replay.Image, *lint.Finding) *install{m.otherBuild, m.newPackage, m.extensionBuild, m.repair, m.asRequired, m.newerWheel, m.newerCopy, m.change} {
 		if i := of(now, f); i != nil && !i.wheels.conflicts(list) && !i.setsAgain(list) {
 			return i
 		}
@@ -98,11 +98,11 @@ func (m *maker) installFor(now *replay.Image, f *lint.Finding, list []install, t
 	return i
 }
 
-// setsAgain reports whether an installation sets a variable that one of the list sets: of two
-// instructions, the last would be the one that counts.
+// setsAgain reports whether an installation puts a directory on a variable that one of the list puts
+// it on.
 func (i *install) setsAgain(list []install) bool {
 	v := i.step.Variable
-	return v != "" && slices.ContainsFunc(list, func(o install) bool { return o.step.Variable == v })
+	return v != "" && slices.ContainsFunc(list, func(o install) bool { return o.step.Variable == v && o.step.edit.Value == i.step.edit.Value })
 }
 
 // withMore returns the packages of a list, and those of taken that make the image better by

@@ -267,6 +267,7 @@ func (w *writer) lines(installs []install) (lines []string) {
 			lines = append(lines, line)
 		}
 	}
+	lines = append(lines, w.m.pathLines(installs)...)
 	for _, i := range installs {
 		lines = addNew(lines, i.lines...)
 	}

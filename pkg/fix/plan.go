@@ -33,6 +33,8 @@ type Plan struct {
 	NoSnippet string `json:"no_snippet,omitempty"`
 	// Decisions are those of a person, for findings that neither the steps nor the snippet resolve.
 	Decisions []Decision `json:"decisions,omitempty"`
+	// Reasons say why there are no lines for the findings that are left.
+	Reasons []Reason `json:"reasons,omitempty"`
 	// Command is the command that carries the plan out, or empty. The caller fills it in,
 	// since Find does not know where the image is.
 	Command string `json:"command,omitempty"`

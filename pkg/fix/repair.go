@@ -306,7 +306,7 @@ func meets(release, specifiers string) bool {
 func chosen(specifiers string) string {
 	for clause := range strings.SplitSeq(specifiers, ",") {
 		v := strings.TrimSuffix(strings.TrimLeft(strings.TrimSpace(clause), "=<>~!"), ".*")
-		for _, candidate := range []string{v, v + ".0", before(v)} {
+		for _, candidate := range []string{v, v + ".0", before(v), v + ".1"} {
 			if candidate != "" && meets(candidate, specifiers) {
 				return candidate
 			}

@@ -33,6 +33,9 @@ func (pass *Pass) also(f *Finding, clause string, v packs.Values) {
 	if c.Decide != "" {
 		f.Decide = pass.Packs.Filled(c.Decide, v)
 	}
+	if c.NoLines != "" {
+		f.NoLines = pass.Packs.Filled(c.NoLines, v)
+	}
 	pass.lower(f, clause, v)
 }
 
@@ -83,6 +86,7 @@ func (pass *Pass) adviceOf(c *packs.Clause, v packs.Values) []packs.Advice {
 	list := pass.Packs.Rows(c.Fix, v)
 	if len(list) > 0 {
 		list[0].Pip, list[0].Run = c.Pip, c.Run
+		list[0].NoLines = pass.Packs.Filled(c.NoLines, v)
 	}
 	for i := range list {
 		a := &list[i]

@@ -21,6 +21,8 @@ type Advice struct {
 	Run *Run
 	// Packages is the fix as data, if it installs packages of the distribution; else nil.
 	Packages *Packages
+	// NoLines says why no lines at the end of a Dockerfile make the fix, filled in; or it is empty.
+	NoLines string
 }
 
 // Packages are packages of distributions, separated by blanks; empty if they have none that is

@@ -25,7 +25,10 @@ type Clause struct {
 	Run *Run `yaml:"run"`
 	// Decide says in a sentence which decision the fixes of the finding are alternatives for; empty:
 	// the first fix is the best.
-	Decide  string   `yaml:"decide"`
+	Decide string `yaml:"decide"`
+	// NoLines says why no lines at the end of a Dockerfile mend the finding, where that is so; empty:
+	// the rule says it.
+	NoLines string   `yaml:"no_lines"`
 	Sources []string `yaml:"sources"`
 }
 
@@ -45,7 +48,7 @@ type Effect struct {
 
 // validate checks a clause of a rule, or a shared one.
 func (c *Clause) validate(id string) error {
-	if c == nil || c.Message == "" && c.Because == "" && len(c.Effects) == 0 && len(c.Fix) == 0 && c.Severity == "" && c.Decide == "" {
+	if c == nil || c.Message == "" && c.Because == "" && len(c.Effects) == 0 && len(c.Fix) == 0 && c.Severity == "" && c.Decide+c.NoLines == "" {
 		return fmt.Errorf("clause %q says nothing", id)
 	}
 	if c.Severity != "" && !c.Severity.known() {

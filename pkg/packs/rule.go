@@ -35,7 +35,10 @@ type Rule struct {
 	// Edits are the changes of the step "variable"; patch tries each by itself.
 	Edits []Edit `yaml:"edits"`
 	// Fix lists general fixes, the best first. A finding has those for its image.
-	Fix     []string `yaml:"fix"`
+	Fix []string `yaml:"fix"`
+	// NoLines says why no lines at the end of a Dockerfile mend a finding, for findings whose clauses
+	// do not say so.
+	NoLines string   `yaml:"no_lines"`
 	Sources []string `yaml:"sources"`
 }
 

@@ -135,7 +135,28 @@ func (t *text) rows(d *Document, p *Problem, f *lint.Finding) []row {
 		add(signWhy, fmt.Sprintf("no more than a %s, because %s", f.Severity, f.Because), 2, 6)
 	}
 	add(signHelp, help(d, p, f), 3, 2)
+	add(signWhy, nothingToPaste(d, f), 2, 8)
 	return rows
+}
+
+// nothingToPaste says why there is nothing to paste for a finding, or returns "".
+func nothingToPaste(d *Document, f *lint.Finding) string {
+	if why := reasonFor(d, f); why != "" {
+		return "no lines to paste: " + why
+	}
+	return ""
+}
+
+// reasonFor returns the reason why no lines mend a finding, or "".
+func reasonFor(d *Document, f *lint.Finding) string {
+	if d.Plan != nil && !solves(d, f) {
+		for _, r := range d.Plan.Reasons {
+			if r.Cause == f.Cause {
+				return r.Why
+			}
+		}
+	}
+	return ""
 }
 
 // help returns what helps against a problem that nothing to paste resolves whole: the first fix of

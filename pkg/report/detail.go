@@ -29,6 +29,9 @@ func (t *text) finding(d *Document, f *lint.Finding) {
 	t.boundTo(f)
 	t.present(f)
 	t.list("fix", f.Fixes, len(f.Fixes))
+	if why := reasonFor(d, f); why != "" {
+		t.field("no lines", clean(why))
+	}
 	if f.Because != "" {
 		t.field(string(f.Severity), "because "+clean(f.Because))
 	}
