@@ -241,10 +241,10 @@ func (b *builder) library(names []string) *imagetest.ELF {
 	}
 	e.Symbols = b.wanted(names[0])
 	for _, s := range e.Symbols {
-		if len(e.VerDefs) == 0 {
+		if s.Version != "" && len(e.VerDefs) == 0 {
 			e.VerDefs = []string{names[0]}
 		}
-		if !slices.Contains(e.VerDefs[1:], s.Version) {
+		if s.Version != "" && !slices.Contains(e.VerDefs[1:], s.Version) {
 			e.VerDefs = append(e.VerDefs, s.Version)
 		}
 	}
@@ -271,6 +271,14 @@ func (b *builder) wanted(soname string) (list []imagetest.Symbol) {
 		for _, f := range l.Files {
 			if f.ELF == nil {
 				continue
+			}
+			if slices.Contains(f.ELF.Needed, soname) && strings.HasPrefix(soname, "libnccl.") { // without versions
+				for _, s := range f.ELF.Symbols {
+					if !s.Defined && strings.HasPrefix(s.Name, "nccl") && !seen[s.Name] {
+						seen[s.Name] = true
+						list = append(list, imagetest.Symbol{Name: s.Name, Defined: true, Type: s.Type})
+					}
+				}
 			}
 			for _, need := range f.ELF.VerNeeds {
 				for _, s := range f.ELF.Symbols {
@@ -1069,6 +1077,7 @@ var wheelReleases = map[string][]string{
 	"ctranslate2":            {"4.4.0", "4.6.0"},
 	"jax-cuda12-plugin":      {"0.4.30", "0.4.35", "0.4.38"},
 	"jaxlib":                 {"0.4.30", "0.4.35", "0.4.38"},
+	"nvidia-cublas-cu12":     {"12.8.4.1"},
 	"nvidia-cudnn-cu12":      {"8.9.7.29", "9.1.0.70", "9.10.2.21"},
 	"onnxruntime-gpu":        {"1.19.2"},
 	"opencv-python-headless": {"4.11.0.86"},
@@ -1122,7 +1131,7 @@ func wheelLibraries(name, version string) map[string][]string {
 	if _, suffix, ok := strings.Cut(name, "-cu1"); ok {
 		cuda, list = "1"+suffix, map[string]string{"1": cuda11, "2": cuda12, "3": cuda13}[suffix]
 	}
-	list += map[string]string{"8": cudnn8, "9": cudnn9}[major]
+	list += map[string]string{"2": "\nlibnccl.so.2", "8": cudnn8, "9": cudnn9}[major]
 	out := map[string][]string{}
 	for line := range strings.Lines(list) {
 		names := strings.Fields(line)
