@@ -125,6 +125,11 @@ func (t *text) has(captures map[string]string) bool {
 			return false
 		}
 	}
+	for _, name := range t.Differ {
+		if _, ok := captures[name]; !ok {
+			return false
+		}
+	}
 	return true
 }
 

@@ -143,6 +143,13 @@ func New(set *packs.Packs) (*Explainer, error) {
 			}
 		}
 	}
+	for _, c := range set.Contexts {
+		for _, id := range append([]string{c.First}, c.Over...) {
+			if x.cases[id] == nil {
+				return nil, fmt.Errorf("context %q: there is no case %q", c.First, id)
+			}
+		}
+	}
 	for _, t := range set.Texts {
 		for _, id := range t.Cases {
 			if x.cases[id] == nil {
@@ -206,6 +213,8 @@ type hit struct {
 	text              *text
 	captures          map[string]string
 	partial           bool // only a part of the pattern matches
+	cases             []string
+	moved             bool // the first case is a context's
 }
 
 // english returns the replacer for messages in other languages, the longest first.
@@ -234,7 +243,7 @@ func (x *Explainer) Explain(s string) *Result {
 	seen, ofLine := map[string]bool{}, map[int]int{}
 	take := func(most int, key func(*packs.Case) string) {
 		for _, h := range hits {
-			for i, id := range h.text.Cases {
+			for i, id := range h.cases {
 				c := x.cases[id]
 				if seen[key(c)] || len(r.Answers) == maxAnswers || several && ofLine[h.line] >= most {
 					continue
@@ -305,7 +314,7 @@ func sure(h hit, s string, first bool) Confidence {
 	switch quoted, quiet := speaks(s, h.at); {
 	case c == Possible || quiet && h.tier != benignTier:
 		return Possible
-	case h.partial || quoted:
+	case h.partial || h.moved || quoted:
 		return Likely
 	}
 	return c
@@ -340,11 +349,37 @@ func (x *Explainer) hits(s string) []hit {
 		at = list[i].at
 		list[i].line = line
 	}
+	x.inContext(list, low)
 	list = withoutBenign(list)
 	slices.SortStableFunc(list, func(a, b hit) int {
 		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.line, b.line), cmp.Compare(a.order, b.order))
 	})
 	return list
+}
+
+// inContext gives hits their cases, in the order of their texts, or with that first which the
+// whole text makes likelier.
+func (x *Explainer) inContext(list []hit, low string) {
+	held := map[*packs.Context]bool{}
+	for i := range list {
+		h := &list[i]
+		h.cases = h.text.Cases
+		for _, c := range x.packs.Contexts {
+			if !slices.Contains(c.Over, h.cases[0]) {
+				continue
+			}
+			holds, known := held[c]
+			if !known {
+				holds = hasWords(low, c.Words)
+				held[c] = holds
+			}
+			if holds {
+				rest := slices.DeleteFunc(slices.Clone(h.cases), func(id string) bool { return id == c.First })
+				h.cases, h.moved = append([]string{c.First}, rest...), true
+				break
+			}
+		}
+	}
 }
 
 // withoutBenign leaves out the hits within benign messages: those that follow a benign hit in
@@ -425,7 +460,21 @@ func (t *text) allows(captures map[string]string) bool {
 			return false
 		}
 	}
-	return true
+	return len(t.Differ) == 0 || major(captures[t.Differ[0]]) != major(captures[t.Differ[1]])
+}
+
+// major returns the first number of a version. cuDNN's versions without dots have it in front of
+// three digits, and from 9 on of four: 8902, 90100.
+func major(version string) string {
+	first, _, dots := strings.Cut(version, ".")
+	switch n := len(first); {
+	case dots:
+	case n == 4:
+		return first[:1]
+	case n > 4:
+		return first[:n-4]
+	}
+	return first
 }
 
 func (x *Explainer) answer(c *packs.Case, h hit, s string, sure Confidence) Answer {

@@ -274,6 +274,14 @@ func TestApart(t *testing.T) {
 		if len(answers) > 1 && answers[0].Confidence != Certain && x.apart(answers) == "" {
 			t.Errorf("nothing tells %q apart: %.80q", h.text.Cases, h.text.Patterns)
 		}
+		for _, c := range x.packs.Contexts {
+			if slices.Contains(c.Over, h.text.Cases[0]) {
+				moved := append([]Answer{x.answer(x.cases[c.First], h, "", Likely)}, answers...)
+				if x.apart(moved) == "" {
+					t.Errorf("nothing tells %q apart, with %s first: %.80q", h.text.Cases, c.First, h.text.Patterns)
+				}
+			}
+		}
 	}
 	r := x.Explain("libcudnn.so.9: cannot open shared object file: No such file or directory")
 	if !strings.Contains(r.Apart, "find / -name 'libcudnn*.so*'") {
@@ -284,9 +292,33 @@ func TestApart(t *testing.T) {
 	}
 }
 
+// TestContext: other lines and other words of a text decide which cause of a line is likeliest.
+// Such an answer is not certain.
+func TestContext(t *testing.T) {
+	x := explainer(t)
+	const driver = "RuntimeError: Found no NVIDIA driver on your system."
+	for text, want := range map[string]string{
+		driver: "driver-not-mounted",
+		driver + "\nThe command '/bin/sh -c python3 setup.py install' returned a non-zero code: 1":               "build-without-gpu",
+		"Step 4/9 : RUN make\n ---> Running in 1f3a\n" + driver:                                                  "build-without-gpu",
+		"ERROR: onnxruntime-1.1.1-cp36-cp36m-manylinux1_x86_64.whl is not a supported wheel on this platform.":   "wrong-python",
+		"alpine:3.9\nERROR: a-1.1.1-cp36-cp36m-manylinux1_x86_64.whl is not a supported wheel on this platform.": "musl-image",
+		"Loaded runtime CuDNN library: 8.1.1 but source was compiled with: 8.6.0.":                               "release-older-than-built-for",
+		"Loaded runtime CuDNN library: 7.6.5 but source was compiled with: 8.6.0.":                               "other-major",
+		"Found cuDNN version 8902, but JAX was built against version 90100":                                      "other-major",
+		"Found cuDNN version 90000, but JAX was built against version 90100":                                     "release-older-than-built-for",
+	} {
+		answers := x.Explain(text).Answers
+		if len(answers) == 0 || answers[0].Case != want || answers[0].Confidence == Certain {
+			t.Errorf("%q: want %s, got %+v", text, want, answers)
+		}
+	}
+}
+
 // TestBadPacks: New refuses packs with mistakes.
 func TestBadPacks(t *testing.T) {
 	for text, want := range map[string]string{
+		"contexts: [{words: [[w]], over: [none], first: other}]":                              `context "other": there is no case "other"`,
 		"looks: [{among: [none, other], look: l}]":                                            `look "l": there is no case "none"`,
 		"texts: [{patterns: [something], cases: [none]}]":                                     `text "something": there is no case "none"`,
 		"cases: [{id: a, rule: none, class: c, visible: 'no'}]":                               `case "a": there is no rule "none"`,

@@ -43,7 +43,9 @@ type ErrorText struct {
 	Words [][]string `yaml:"words"`
 	// Where limits captures of the patterns to text that matches one of the shell patterns.
 	Where map[string][]string `yaml:"where"`
-	Cases []string            `yaml:"cases"`
+	// Differ names two captures whose major versions must differ.
+	Differ []string `yaml:"differ"`
+	Cases  []string `yaml:"cases"`
 	// Certain is set if the first case is the only meaning, Symptom if the line follows
 	// from another error.
 	Certain bool `yaml:"certain"`
@@ -56,6 +58,9 @@ func (t *ErrorText) validate() error {
 	}
 	if len(t.Words) > 0 && (t.Certain || len(t.Where) > 0) {
 		return fmt.Errorf("text with the words %q: words are never certain, and have no captures", t.Words)
+	}
+	if len(t.Differ) != 0 && len(t.Differ) != 2 {
+		return fmt.Errorf("text %q: differ needs two captures", t.Patterns)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Where)) {
 		if err := checkPatterns("where "+name, t.Where[name]); err != nil {
@@ -74,6 +79,22 @@ type Look struct {
 func (l *Look) validate() error {
 	if len(l.Among) < 2 || l.Look == "" {
 		return fmt.Errorf("look %q: needs a look, and two cases or more", l.Look)
+	}
+	return nil
+}
+
+// Context is what the rest of a text says about a line of it: the machine, or the step that
+// failed. It puts one case first where another one would be.
+type Context struct {
+	// Words are as those of an ErrorText, for the whole text.
+	Words [][]string `yaml:"words"`
+	Over  []string   `yaml:"over"`  // IDs of cases in whose place First comes
+	First string     `yaml:"first"` // ID of a case
+}
+
+func (c *Context) validate() error {
+	if len(c.Words) == 0 || len(c.Over) == 0 || c.First == "" || slices.Contains(c.Over, c.First) {
+		return fmt.Errorf("context %q: needs words, a case to put first, and others in whose place it comes", c.First)
 	}
 	return nil
 }

@@ -39,6 +39,7 @@ type Sections struct {
 	Cases    []*Case       `yaml:"cases"`
 	Texts    []*ErrorText  `yaml:"texts"`
 	Looks    []*Look       `yaml:"looks"`
+	Contexts []*Context    `yaml:"contexts"`
 	// Translations are messages of the C library in other languages.
 	Translations []*Translation `yaml:"translations"`
 
