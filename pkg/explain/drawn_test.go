@@ -77,6 +77,7 @@ func TestDrawn(t *testing.T) {
 		{"drawn-16.jsonl", 90, 99, 0},
 		{"drawn-17.jsonl", 94, 97, 1},
 		{"drawn-18.jsonl", 91, 97, 0},
+		{"drawn-19.jsonl", 93, 98, 0},
 		{"practice-1.jsonl", 97, 97, 2},
 		{"practice-2.jsonl", 90, 91, 4},
 		{"practice-3.jsonl", 97, 100, 0},
@@ -136,6 +137,32 @@ func TestQuiet(t *testing.T) {
 	t.Logf("%d of %d have an answer", answered, len(texts))
 	if answered*8 > len(texts) {
 		t.Errorf("%d of %d have an answer", answered, len(texts))
+	}
+}
+
+// TestDrawnQuiet reads 40 lines of healthy runs and 40 of other domains that resemble errors of
+// GPU images, drawn without a look at the patterns. None has a certain answer.
+func TestDrawnQuiet(t *testing.T) {
+	x := explainer(t)
+	list := lines[struct{ Text, Kind string }](t, "innocent-6.jsonl")
+	if len(list) < 80 {
+		t.Errorf("%d texts", len(list))
+	}
+	answered := map[string]int{}
+	for _, l := range list {
+		answers := x.Explain(l.Text).Answers
+		if len(answers) == 0 || answers[0].Class == "benign-message" {
+			continue
+		}
+		answered[l.Kind]++
+		t.Logf("%s: %s %s: %.200s", l.Kind, answers[0].Confidence, answers[0].Case, l.Text)
+		if answers[0].Confidence == Certain {
+			t.Errorf("certain: %s", l.Text)
+		}
+	}
+	t.Logf("with an answer: %v", answered)
+	if answered["healthy"] > 5 || answered["lookalike"] > 29 {
+		t.Errorf("with an answer: %v", answered)
 	}
 }
 

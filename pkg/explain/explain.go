@@ -423,7 +423,7 @@ func (x *Explainer) match(s, low string) []hit {
 			}
 			n := 0
 			p.eachAt(s, low, in.places(lit), func(at int, captures map[string]string) bool {
-				if !t.allows(captures) {
+				if !t.allows(captures) || t.Line && !wholeLine(low, at, lit) {
 					return true
 				}
 				list = append(list, hit{tier: x.tier(t), order: i, at: at, text: t, captures: captures})
@@ -433,6 +433,16 @@ func (x *Explainer) match(s, low string) []hit {
 		}
 	}
 	return list
+}
+
+// wholeLine reports whether a literal at a place is a line, apart from spaces.
+func wholeLine(s string, at int, lit string) bool {
+	before, after := s[:at], s[at+len(lit):]
+	before = before[strings.LastIndexAny(before, "\n\v")+1:]
+	if i := strings.IndexAny(after, "\n\v"); i >= 0 {
+		after = after[:i]
+	}
+	return strings.TrimSpace(before) == "" && strings.TrimSpace(after) == ""
 }
 
 // benignTier is the tier of benign messages.

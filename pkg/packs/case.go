@@ -50,6 +50,8 @@ type ErrorText struct {
 	// from another error.
 	Certain bool `yaml:"certain"`
 	Symptom bool `yaml:"symptom"`
+	// Line is set if the patterns are whole lines. They have no captures.
+	Line bool `yaml:"line"`
 }
 
 func (t *ErrorText) validate() error {
