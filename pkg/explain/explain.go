@@ -288,23 +288,29 @@ func (x *Explainer) apart(answers []Answer) string {
 	return filled
 }
 
+// firstAnswers is the number of answers that a look should tell apart before all others.
+const firstAnswers = 3
+
 // tells rates a look that tells cases apart, for answers with these cases: by the number of the
-// answers that it tells apart, and then higher if it was written for the first one. 0 is a look
-// that tells nothing of them.
+// first answers that it tells apart, by that of all, and then higher if it was written for the
+// first one. 0 is a look that tells nothing of them.
 func tells(among, ids []string) int {
-	n := 0
-	for _, id := range ids {
+	n, first := 0, 0
+	for i, id := range ids {
 		if slices.Contains(among, id) {
 			n++
+			if i < firstAnswers {
+				first++
+			}
 		}
 	}
 	switch {
 	case n < 2 || !slices.Contains(among, ids[0]):
 		return 0
 	case among[0] == ids[0]:
-		return 2*n + 1
+		return 1 + 2*n + 2*(maxAnswers+1)*first
 	}
-	return 2 * n
+	return 2*n + 2*(maxAnswers+1)*first
 }
 
 // sure returns the confidence in a case of a hit. A line that only speaks of an error is not
