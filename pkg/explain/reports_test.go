@@ -69,7 +69,7 @@ func TestReports(t *testing.T) {
 		}
 	}
 	t.Logf("%d reports: %.1f %% by the first answer, %.1f %% by the first three", len(list), 100*float64(first)/float64(len(list)), 100*float64(three)/float64(len(list)))
-	if len(list) < 200 || first*100 < 80*len(list) || three*100 < 98*len(list) {
+	if len(list) < 200 || first*100 < 82*len(list) || three*100 < 98*len(list) {
 		t.Errorf("%d of %d reports by the first answer, %d by the first three", first, len(list), three)
 	}
 }
