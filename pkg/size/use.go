@@ -301,9 +301,9 @@ func hardLinked(read []*layers.Layer) map[string]bool {
 	return kept
 }
 
-// linked returns the paths to which the image's symbolic links from other directories lead. CUDA's own links, which go with its files or name its
-// directory, do not make them needed, nor does a second name of a directory that is not all
-// in a class, such as /lib for /usr/lib.
+// linked returns the paths to which the image's symbolic links from other directories lead.
+// CUDA's own links, which go with its files or name its directory, do not make them needed,
+// nor does a second name of a directory that is not all in a class, such as /lib for /usr/lib.
 func linked(fsys *layers.FS, classes []*Class) map[string]bool {
 	kept := map[string]bool{}
 	for e := range fsys.All() {

@@ -105,8 +105,8 @@ func (f *finder) uses(u *User, commands [][]string) string {
 			return path.Base(line[at]) + " " + line[at+1+i]
 		}
 	}
-	for p := range f.used {
-		for _, m := range u.Modules {
+	for _, m := range u.Modules {
+		for p := range f.used {
 			if strings.HasSuffix(p, "/"+m) {
 				return m
 			}
