@@ -118,9 +118,9 @@ type linting struct {
 	named        map[string]*pyindex.Index
 	namedOptions pyindex.Options
 	bases        map[[2]string]lintBase // that were read, by reference and platform
-	// askable are the indexes of --ask-index, which Dockerfiles may name besides those of the
+	// mayName has the indexes of --ask-index, which Dockerfiles may name besides those of the
 	// table.
-	askable []string
+	mayName []string
 	// wheels says how the files of packages are read; Most is 0 if they are not.
 	wheels  predict.Options
 	fetched map[string]int64 // bytes by wheels
@@ -163,7 +163,7 @@ func newLinting(c *cli.Context) (*linting, error) {
 		o.Timeout = namedTime
 		l.named, l.namedOptions = map[string]*pyindex.Index{}, o
 	}
-	if l.askable, err = askable(c); err != nil {
+	if l.mayName, err = indexesToAsk(c); err != nil {
 		return nil, err
 	}
 	l.progress = watch(c, &l.scan.Layers)
@@ -340,8 +340,8 @@ func askIndexFlag() cli.Flag {
 	return &cli.StringSliceFlag{Name: "ask-index", Usage: "ask the package index at `URL`, and those below it, where a Dockerfile names it (several)"}
 }
 
-// askable returns the addresses of --ask-index.
-func askable(c *cli.Context) ([]string, error) {
+// indexesToAsk returns the addresses of --ask-index.
+func indexesToAsk(c *cli.Context) ([]string, error) {
 	list := c.StringSlice("ask-index")
 	for _, address := range list {
 		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -354,7 +354,7 @@ func askable(c *cli.Context) ([]string, error) {
 // mayAsk reports whether an index that a Dockerfile names may be asked: one that lint knows, or
 // that the user names. Else a Dockerfile could send requests to any host.
 func (l *linting) mayAsk(address string) bool {
-	return l.known.KnownIndex(address) || slices.ContainsFunc(l.askable, func(base string) bool { return dockerlint.Below(address, base) })
+	return l.known.KnownIndex(address) || slices.ContainsFunc(l.mayName, func(base string) bool { return dockerlint.Below(address, base) })
 }
 
 // indexHost returns the host of an index for a message.

@@ -64,7 +64,7 @@ func TestSnippets(t *testing.T) {
 }
 
 // TestFixShare counts what the text images' problems have: lines that resolve them whole, a decision
-// with the lines of each alternative, or a reason why no lines mend them. Each problem has one of the
+// with the lines of each alternative, or a reason why no lines fix them. Each problem has one of the
 // three, and the share with lines does not fall.
 func TestFixShare(t *testing.T) {
 	type count struct{ whole, decision, reason, none int }

@@ -18,7 +18,7 @@ type behind struct {
 	line  int // of the COPY
 }
 
-// uvHome is where uv of root installs Pythons:
+// uvHome has the Pythons that uv installs for root:
 // https://docs.astral.sh/uv/reference/storage/#python-versions
 const uvHome = "/root/.local/share/uv/python"
 

@@ -9,7 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// Reason says why there are no lines at the end of a Dockerfile that mend a finding: what is wrong
+// Reason says why there are no lines at the end of a Dockerfile that fix a finding: what is wrong
 // lies before them (a program's build, the base image, a file that the author has to bring), or the
 // image does not say what the lines would have to name.
 type Reason struct {

@@ -63,7 +63,7 @@ type Finding struct {
 	// Decide says which decision Advice has the alternatives for. It is empty if the first is the
 	// best one.
 	Decide string `json:"-"`
-	// NoLines says why no lines at the end of a Dockerfile mend the finding, if its clauses say so.
+	// NoLines says why no lines at the end of a Dockerfile fix the finding, if its clauses say so.
 	NoLines string `json:"-"`
 	// Later is set if the files of Affected load, and open Library by its name only when a
 	// feature is used.

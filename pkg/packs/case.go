@@ -85,7 +85,7 @@ func (l *Look) validate() error {
 	return nil
 }
 
-// Context is what the rest of a text says about a line of it: the machine, or the step that
+// Context says what the rest of a text tells about a line of it: the machine, or the step that
 // failed. It puts one case first where another one would be.
 type Context struct {
 	// Words are as those of an ErrorText, for the whole text.

@@ -26,7 +26,7 @@ type Clause struct {
 	// Decide says in a sentence which decision the fixes of the finding are alternatives for; empty:
 	// the first fix is the best.
 	Decide string `yaml:"decide"`
-	// NoLines says why no lines at the end of a Dockerfile mend the finding, where that is so; empty:
+	// NoLines says why no lines at the end of a Dockerfile fix the finding, where that is so; empty:
 	// the rule says it.
 	NoLines string   `yaml:"no_lines"`
 	Sources []string `yaml:"sources"`

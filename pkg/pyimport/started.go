@@ -54,7 +54,7 @@ func (r *Run) lostOwn(name string) bool {
 
 // brokenOwn reports whether an exception says that a module of the node's top-level package was
 // lost, or that its file is damaged. The code of a package may do without an extension module that
-// lacks a library, but such a file helps nobody.
+// lacks a library, but such a file is of no use.
 func (r *Run) brokenOwn(name string, e *exception) bool {
 	root, _, _ := strings.Cut(r.node.Name, ".")
 	if e.doubt != "" && e.doubt != perhapsLater || !r.certain() || !strings.HasPrefix(name, root+".") {

@@ -147,7 +147,7 @@ func nothingToPaste(d *Document, f *lint.Finding) string {
 	return ""
 }
 
-// reasonFor returns the reason why no lines mend a finding, or "".
+// reasonFor returns the reason why no lines fix a finding, or "".
 func reasonFor(d *Document, f *lint.Finding) string {
 	if d.Plan != nil && !solves(d, f) {
 		for _, r := range d.Plan.Reasons {

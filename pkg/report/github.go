@@ -28,8 +28,8 @@ type annotation struct {
 	images           []string      // that it is about
 }
 
-// annotations returns those of documents with their names, the gravest first. What is wrong in the
-// same way in several images, with the same lines to resolve it, is one annotation.
+// annotations returns those of documents with their names, the gravest first. Problems
+// that several images have in the same way, with the same lines to resolve them, are one annotation.
 func annotations(docs []*Document, names []string) []*annotation {
 	type key struct{ severity, rule, cause, effect, lines, at string }
 	seen := map[key]*annotation{}

@@ -48,8 +48,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestSetAnnotations: GitHub shows ten annotations of a step. What many images have in common takes
-// one of them, and so do the images that were not scanned, but for two.
+// TestSetAnnotations: GitHub shows ten annotations of a step. Problems that many images have in common
+// take one of them, and so do the images that were not scanned, but for two.
 func TestSetAnnotations(t *testing.T) {
 	var list []Scanned
 	for i := range 20 {

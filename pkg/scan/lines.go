@@ -34,7 +34,7 @@ func (j *Judged) locate(ctx context.Context, img *source.Image) (sure bool) {
 	return b.sure
 }
 
-// build is what is known of an image's build.
+// build says what is known of how an image was built.
 type build struct {
 	lines  []*dockerline.Line // that made the layers; nil if they are not known
 	end    *dockerline.End    // of the image's stage

@@ -30,7 +30,7 @@ type Class struct {
 	Users []User `yaml:"users" json:"-"`
 }
 
-// User is what reads the files of a class: programs, modules of Python or libraries. One of them is
+// User names what reads the files of a class: programs, modules of Python or libraries. One of them is
 // enough.
 type User struct {
 	Programs  []string `yaml:"programs"`  // patterns of base names

@@ -101,7 +101,7 @@ func dive(trees []diveTree) map[string]*wasted {
 	return all
 }
 
-// layersText has what dive knows and what it does not: a file that is written three times, one that is
+// layersText has files that dive counts and others: a file that is written three times, one that is
 // removed, one that is removed and made again, a directory that is removed, one that is hidden by an
 // opaque marker, and a link in the place of a file.
 const layersText = `

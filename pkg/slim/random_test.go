@@ -124,7 +124,7 @@ func (w world) layer(lower state) []byte {
 	return b.Bytes()
 }
 
-// file is what a container sees at a path. Names of one file share a number.
+// file stands for what a container sees at a path. Names of one file share a number.
 type file struct {
 	flag   byte
 	what   string // all but the number
