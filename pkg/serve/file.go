@@ -23,6 +23,7 @@ import (
 const (
 	maxEntries = 20_000 // files and directories in it and below it
 	maxFiles   = 1_000  // that may be reports
+	maxDepth   = 32     // directories in one another: each opens all above it
 	maxHead    = 4 << 10
 )
 
@@ -60,6 +61,7 @@ type file struct {
 var (
 	errLink      = errors.New("not shown: it is a link")
 	errIrregular = errors.New("not a regular file")
+	errDeep      = fmt.Errorf("not shown: it is more than %d directories deep", maxDepth)
 	errForeign   = errors.New("not a page of imgcheck")
 	errTooMuch   = fmt.Errorf("not in the table: the reports of one overview have at most %d MiB", maxRead>>20)
 )
@@ -90,6 +92,9 @@ func (p place) files(at int) []file {
 			add(fmt.Errorf("not shown whole: a directory has at most %d files here, and %d of them reports", maxEntries, maxFiles))
 			return fs.SkipAll
 		case d.IsDir() && rel != "." && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case d.IsDir() && strings.Count(rel, "/") >= maxDepth:
+			add(errDeep)
 			return fs.SkipDir
 		case d.IsDir() || suffix != ".json" && suffix != ".html":
 			return nil

@@ -53,3 +53,17 @@ func TestLinks(t *testing.T) {
 		t.Errorf("a FIFO: %v", err)
 	}
 }
+
+// TestDeepDirectories checks that directories in one another are not read without end: each is
+// opened through all above it, for each request.
+func TestDeepDirectories(t *testing.T) {
+	dir := t.TempDir()
+	deep := strings.Repeat("d/", maxDepth+1)
+	if err := os.MkdirAll(filepath.Join(dir, deep, "d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	list := place{dir, true}.files(0)
+	if len(list) != 1 || list[0].rel+"/" != deep || list[0].wrong != errDeep {
+		t.Errorf("it lists %+v", list)
+	}
+}
