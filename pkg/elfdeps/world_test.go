@@ -430,7 +430,7 @@ func cpuIsIntel(t testing.TB) bool {
 var supportedLevel = regexp.MustCompile(`x86-64-v(\d) \(supported`)
 
 // cpuLevel returns the x86-64 level of this machine: as its loader says (glibc 2.33 or later), else by
-// what the kernel lists, which lacks some features on some virtual machines.
+// the kernel's list of features, which is not complete on some virtual machines.
 func cpuLevel(t testing.TB) int {
 	t.Helper()
 	if out, err := exec.Command(glibcInterp, "--help").Output(); err == nil && bytes.Contains(out, []byte("glibc-hwcaps directories")) {

@@ -110,20 +110,8 @@ func (m *maker) wheelHome(f *lint.Finding, names []string) string {
 	if provide.ImageWith(names, cuda, m.cudaRelease(), m.versionsFor(f, lib, cuda)) != nil {
 		return ""
 	}
-	dir := lib.Dirs[0]
-	for _, d := range lib.Dirs {
-		if strings.HasPrefix(d, "nvidia/cu"+cuda+"/") {
-			dir = d
-		}
-	}
-	for _, p := range m.inventory.Pythons {
-		for _, n := range f.NeededBy {
-			if len(p.Sites) > 0 && m.pythonOf(p.Sites[0]) == p && strings.HasPrefix(n.Path, p.Sites[0]+"/") {
-				return path.Join(p.Sites[0], dir)
-			}
-		}
-	}
-	return ""
+	_, dir := m.neededIn(lib, cuda, f)
+	return dir
 }
 
 // and returns the candidate with one more step.

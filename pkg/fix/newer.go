@@ -83,6 +83,12 @@ func (m *maker) wheelDir(lib *provide.Library, cuda string, f *lint.Finding) (*i
 	if f.Kind != packs.Mixture && f.Kind != packs.Symbol || len(lib.Dirs) == 0 {
 		return nil, ""
 	}
+	return m.neededIn(lib, cuda, f)
+}
+
+// neededIn returns the Python whose package a finding's library is needed by, and the directory in
+// which a wheel would have the library, or nil. The library has directories.
+func (m *maker) neededIn(lib *provide.Library, cuda string, f *lint.Finding) (*inventory.Python, string) {
 	dir := lib.Dirs[0]
 	for _, d := range lib.Dirs {
 		if strings.HasPrefix(d, "nvidia/cu"+cuda+"/") {

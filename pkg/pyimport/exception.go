@@ -357,7 +357,7 @@ func (r *Run) survive(e *exception) {
 }
 
 // handedOn returns the failure of the host that the frame is handling and that a call gets as an
-// argument, or nil: what such a function raises says more of it (sklearn.__check_build).
+// argument, or nil. Such a function raises an exception that explains the failure (sklearn.__check_build).
 func (r *Run) handedOn(a *args) *Failure {
 	if r.frame == nil { // an importer is called before the program
 		return nil
