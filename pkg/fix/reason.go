@@ -9,9 +9,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/lint"
 )
 
-// Reason says why there are no lines at the end of a Dockerfile that fix a finding: what is wrong
-// lies before them (a program's build, the base image, a file that the author has to bring), or the
-// image does not say what the lines would have to name.
+// Reason says why no lines at the end of a Dockerfile fix a finding: the fault lies before them (in a
+// program's build, the base image, a file that the author has to bring), or the image does not name
+// the package or file that the lines would need.
 type Reason struct {
 	Cause string `json:"cause"` // of the finding
 	Why   string `json:"why"`

@@ -60,7 +60,7 @@ func partsOf(s string) []textPart {
 	return list
 }
 
-// isCommand reports whether an advice is nothing but an instruction or a command to paste.
+// isCommand reports whether the whole of an advice can be pasted: an instruction or a command.
 func isCommand(advice string) bool { return leading.FindString(advice) == advice }
 
 // Limits of the lists in a page, which people read: the JSON report has all of them.

@@ -359,8 +359,8 @@ func SetJUnit(w io.Writer, s *Set, o Options) error {
 	return writeJUnit(w, suites)
 }
 
-// SetGitHub writes the annotations of all images, within GitHub's limit for one step: what several
-// images have in common is one annotation. Images that were not scanned come first, in at most
+// SetGitHub writes the annotations of all images, within GitHub's limit for one step. A problem
+// that several images share is one annotation. Images that were not scanned come first, in at most
 // three.
 func SetGitHub(w io.Writer, s *Set, o Options) error {
 	const most = 3

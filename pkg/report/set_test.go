@@ -106,7 +106,8 @@ func TestGPUsSay(t *testing.T) {
 	}
 }
 
-// TestPageCode: what stands between backticks is code, and a whole command has a button that copies.
+// TestPageCode checks that a page shows words between backticks as code, and gives a whole command a
+// button that copies it.
 func TestPageCode(t *testing.T) {
 	d := New(Image{Ref: "app:1"}, &lint.Result{Findings: []lint.Finding{
 		{Rule: "a", Severity: packs.Error, Message: "`import <x>` fails `", Cause: "a", Fixes: []string{"ENV A=b"}},

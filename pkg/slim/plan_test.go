@@ -52,18 +52,7 @@ func planned(t *testing.T, text string, keep func(class, path string) string) (*
 	if err != nil {
 		t.Fatal(err)
 	}
-	ev, err := replay.Run(t.Context(), &replay.Image{FS: fsys, Config: &v1.ConfigFile{}}, set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := size.Find(t.Context(), size.Image{Layers: read, FS: fsys, Evidence: ev, Packs: set}, classes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := slim.New(read, fsys, found.Groups, keep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := planOf(t, read, fsys, set, classes, keep)
 	if _, err := p.After(); err != nil {
 		t.Error(err)
 	}
@@ -181,4 +170,22 @@ func TestMarkerBeside(t *testing.T) {
 	if err != nil || !slices.Equal(l.Whiteouts, []string{"a/old"}) || len(l.Entries) != 1 {
 		t.Errorf("the layer has %d entries, and hides %q: %v", len(l.Entries), l.Whiteouts, err)
 	}
+}
+
+// planOf returns the plan of an image without a configuration, by all classes.
+func planOf(t *testing.T, read []*layers.Layer, fsys *layers.FS, set *packs.Packs, classes []*size.Class, keep func(class, path string) string) *slim.Plan {
+	t.Helper()
+	ev, err := replay.Run(t.Context(), &replay.Image{FS: fsys, Config: &v1.ConfigFile{}}, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := size.Find(t.Context(), size.Image{Layers: read, FS: fsys, Evidence: ev, Packs: set}, classes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := slim.New(read, fsys, found.Groups, keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

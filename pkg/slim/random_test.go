@@ -15,11 +15,8 @@ import (
 	"testing"
 	"time"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/packs"
-	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/size"
 	"github.com/imgcheck/imgcheck/pkg/slim"
 	"github.com/imgcheck/imgcheck/pkg/source"
@@ -40,9 +37,8 @@ func (w world) path() string {
 	return p + "/" + w.one("e", "f", "g.a", "h.h")
 }
 
-// layer returns the tar of a layer over a file system, in which no path leads through
-// something that is no directory of the same tar, and none has a marker of its own removal: what
-// extractors make of these differs.
+// layer returns the tar of a layer over a file system. Extractors differ in two cases, which it leaves
+// out: a path below a file or link of the same tar, and a path beside the marker of its own removal.
 func (w world) layer(lower state) []byte {
 	var b bytes.Buffer
 	tw := tar.NewWriter(&b)
@@ -127,7 +123,7 @@ func (w world) layer(lower state) []byte {
 // file stands for what a container sees at a path. Names of one file share a number.
 type file struct {
 	flag   byte
-	what   string // all but the number
+	what   string // its header and content as text, without the number
 	number int
 	layer  int
 }
@@ -257,18 +253,7 @@ func TestRandom(t *testing.T) {
 		}
 		fsys := layers.Merge(read...)
 		fsys.Layers = make([]source.Layer, len(read))
-		ev, err := replay.Run(t.Context(), &replay.Image{FS: fsys, Config: &v1.ConfigFile{}}, set)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, err := size.Find(t.Context(), size.Image{Layers: read, FS: fsys, Evidence: ev, Packs: set}, classes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := slim.New(read, fsys, found.Groups, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := planOf(t, read, fsys, set, classes, nil)
 		if _, err := p.After(); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 			continue
