@@ -13,7 +13,7 @@ deps: ## what the tests need; installs it as root on Debian and Ubuntu
 
 lint: ## vet, staticcheck, gofumpt, shellcheck, actionlint, Vale for the English, and no file forgotten in go.mod
 	$(GO) vet ./... ./testdata/images
-	$(GO) vet ./test/gpucode/main.go
+	$(GO) vet ./test/gpucode/main.go && $(GO) vet ./release/weaknesses/main.go
 	$(GO) tool staticcheck -checks inherit,ST1000,ST1020,ST1021,ST1022 ./...
 	@test -z "$$($(GO) tool gofumpt -l .)" || { $(GO) tool gofumpt -l .; echo "gofumpt would change these files: go tool gofumpt -w ."; exit 1; }
 	$(GO) mod tidy -diff
@@ -88,4 +88,4 @@ vuln: ## known weaknesses of dependencies that the program reaches; asks vuln.go
 	"$$($(GO) -C release/tools tool -n govulncheck)" ./...
 
 weaknesses: build ## known weaknesses of modules in bin/imgcheck, by a database that the Go module proxy has
-	$(GO) run ./release/weaknesses -govulncheck "$$($(GO) -C release/tools tool -n govulncheck)"
+	$(GO) run ./release/weaknesses/main.go -govulncheck "$$($(GO) -C release/tools tool -n govulncheck)"

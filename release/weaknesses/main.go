@@ -1,3 +1,5 @@
+//go:build ignore
+
 // Command weaknesses lists the known weaknesses of Go modules that a program has, and fails if a
 // release would have them. It asks no server but the Go module proxy: Go's database of weaknesses is
 // a module of its own there, of which database pins a version. `make vuln` asks the database as it
