@@ -1,12 +1,13 @@
 // Package serve shows saved reports in a browser of this machine: an overview of those in files
 // and directories, and each as the page that package report makes of it. It reads the files anew
 // for each request, changes nothing, opens no file that it does not list, and answers requests
-// for a loopback name alone. It scans no images, and starts no browser.
+// for a loopback name and with the server's key alone. It scans no images, and starts no browser.
 package serve
 
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"html"
@@ -39,6 +40,9 @@ const (
 type Server struct {
 	places  []place
 	options report.Options
+	// key is the first element of each path: other users of the machine reach its ports too, and
+	// do not know the key.
+	key string
 
 	// One page is made at a time: a large report takes several times its size in memory.
 	making sync.Mutex
@@ -47,7 +51,7 @@ type Server struct {
 // New returns a server of reports in files and directories. It is an error if one of the names
 // cannot be shown: a file that is no report, or a directory that has none.
 func New(names []string, o report.Options) (*Server, error) {
-	s := &Server{options: o}
+	s := &Server{options: o, key: rand.Text()}
 	for _, name := range names {
 		p, err := placeOf(name)
 		if err != nil {
@@ -63,13 +67,18 @@ func New(names []string, o report.Options) (*Server, error) {
 	return s, nil
 }
 
-// Start returns the path to open first: that of the report if there is one alone, otherwise that
-// of the overview.
-func (s *Server) Start() string {
+// URL returns the address to open first of a server that listens at addr: that of the report if
+// there is one alone, otherwise that of the overview. Whoever has it can read the reports.
+func (s *Server) URL(addr net.Addr) string {
+	return "http://" + addr.String() + "/" + s.key + "/" + s.start()
+}
+
+// start returns the path below the key to open first.
+func (s *Server) start() string {
 	if len(s.places) == 1 && !s.places[0].dir {
 		return s.list()[0].link()
 	}
-	return "/"
+	return ""
 }
 
 // list returns the files of all places.
@@ -91,7 +100,7 @@ func (s *Server) list() []file {
 
 // Run answers connections until the context is done.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
-	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, MaxHeaderBytes: maxHeader}
+	server := &http.Server{Handler: http.StripPrefix("/"+s.key, s), ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, MaxHeaderBytes: maxHeader}
 	defer context.AfterFunc(ctx, func() { server.Close() })()
 	err := server.Serve(netutil.LimitListener(l, maxConnections))
 	if errors.Is(err, http.ErrServerClosed) {
@@ -104,7 +113,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 // they have their own style, and run nothing.
 const savedPolicy = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// ServeHTTP answers a request.
+// ServeHTTP answers a request whose path is without the key.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", report.PagePolicy()+"; frame-ancestors 'none'")
@@ -126,8 +135,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.making.Lock()
 	defer s.making.Unlock()
-	if start := s.Start(); r.URL.Path == "/" && start != "/" {
-		http.Redirect(w, r, start, http.StatusFound)
+	if start := s.start(); r.URL.Path == "/" && start != "" {
+		h.Set("Location", start) // not by http.Redirect, which knows no key before the path
+		w.WriteHeader(http.StatusFound)
 		return
 	}
 	var b bytes.Buffer

@@ -83,9 +83,9 @@ func TestOverview(t *testing.T) {
 	page := get(t, s, "/")
 	for _, want := range []string{
 		"<title>imgcheck: 2 reports</title>",
-		`<a href="/1/a.json">example.com/a:1</a>`, `<a href="/1/job%207/b%23%3F%252f%3Cx%3E.json">example.com/b:1</a>`,
+		`<a href="1/a.json">example.com/a:1</a>`, `<a href="1/job%207/b%23%3F%252f%3Cx%3E.json">example.com/b:1</a>`,
 		"2 images: 2 with errors", "Causes in several images", "in 2 of 2 images",
-		`<a class="path" href="/1/saved.html">saved.html</a>: imgcheck: example.com/&lt;c&gt;:1`,
+		`<a class="path" href="1/saved.html">saved.html</a>: imgcheck: example.com/&lt;c&gt;:1`,
 		"foreign.html</span>: not a page of imgcheck", "package.json</span>: not a JSON report of imgcheck",
 	} {
 		if !strings.Contains(page, want) {
@@ -107,10 +107,10 @@ func TestPage(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.json", saved(t, "example.com/a:1"))
 	s := open(t, filepath.Join(dir, "a.json"))
-	if got := s.Start(); got != "/1/a.json" {
-		t.Errorf("one report starts at %q", got)
+	if got, want := s.URL(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}), "http://127.0.0.1:80/"+s.key+"/1/a.json"; got != want {
+		t.Errorf("one report starts at %q, want %q", got, want)
 	}
-	if code, _, h := ask(s, "GET", "localhost:1", "/"); code != http.StatusFound || h.Get("Location") != "/1/a.json" {
+	if code, _, h := ask(s, "GET", "localhost:1", "/"); code != http.StatusFound || h.Get("Location") != "1/a.json" {
 		t.Errorf("/ of one report: status %d, to %q", code, h.Get("Location"))
 	}
 	d, err := report.Read(strings.NewReader(saved(t, "example.com/a:1")))
@@ -140,7 +140,7 @@ func TestSet(t *testing.T) {
 	write(t, dir, "all.json", b.String())
 	s := open(t, dir)
 	page := get(t, s, "/")
-	for _, want := range []string{`<a href="/1/all.json#image-1">example.com/a:1</a>`, `<a href="/1/all.json#image-2">example.com/gone:1</a>`, "there is no such image"} {
+	for _, want := range []string{`<a href="1/all.json#image-1">example.com/a:1</a>`, `<a href="1/all.json#image-2">example.com/gone:1</a>`, "there is no such image"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the overview has no %q:\n%s", want, page)
 		}
@@ -246,7 +246,7 @@ func TestTooMuch(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := get(t, open(t, dir), "/")
-	for _, want := range []string{"example.com/a:1", `href="/1/large.json">large.json</a>: not in the table`, "the page is larger than 64 MiB"} {
+	for _, want := range []string{"example.com/a:1", `href="1/large.json">large.json</a>: not in the table`, "the page is larger than 64 MiB"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the overview has no %q:\n%s", want, page)
 		}
@@ -281,7 +281,17 @@ func TestRun(t *testing.T) {
 	done := make(chan error)
 	s := open(t, dir)
 	go func() { done <- s.Run(ctx, l) }()
-	r, err := http.Get("http://" + l.Addr().String() + "/")
+	for _, path := range []string{"/", "/1/a.json", "/" + s.key, "//" + s.key + "/", "/" + strings.ToLower(s.key) + "/", "/" + open(t, dir).key + "/"} {
+		r, err := http.Get("http://" + l.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if r.StatusCode != http.StatusNotFound {
+			t.Errorf("%s without the key: status %d", path, r.StatusCode)
+		}
+	}
+	r, err := http.Get(s.URL(l.Addr()))
 	if err != nil {
 		t.Fatal(err)
 	}
