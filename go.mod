@@ -2,6 +2,8 @@ module github.com/imgcheck/imgcheck
 
 go 1.26.8
 
+toolchain go1.26.11
+
 require (
 	github.com/BurntSushi/toml v1.5.0
 	github.com/aquasecurity/go-pep440-version v0.0.1
