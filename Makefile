@@ -13,7 +13,7 @@ deps: ## what the tests need; installs it as root on Debian and Ubuntu
 
 lint: ## vet, staticcheck, gofumpt, shellcheck, actionlint, Vale for the English, and no file forgotten in go.mod
 	$(GO) vet ./... ./testdata/images
-	$(GO) vet ./test/gpucode/main.go && $(GO) vet ./release/weaknesses/main.go
+	for main in test/gpucode test/types release/weaknesses; do $(GO) vet "./$$main/main.go" || exit 1; done
 	$(GO) tool staticcheck -checks inherit,ST1000,ST1020,ST1021,ST1022 ./...
 	@test -z "$$($(GO) tool gofumpt -l .)" || { $(GO) tool gofumpt -l .; echo "gofumpt would change these files: go tool gofumpt -w ."; exit 1; }
 	$(GO) mod tidy -diff

@@ -41,7 +41,5 @@ chroot --userspec=65532:65532 "$tmp/bundle/rootfs" /usr/local/bin/imgcheck demo 
 # https://github.com/pre-commit/pre-commit/blob/main/pre_commit/languages/golang.py
 GOBIN=$tmp/bin go install ./...
 [ "$(ls "$tmp/bin")" = imgcheck ] || { echo "go install ./... puts more on PATH than imgcheck:" "$tmp"/bin/* >&2; exit 1; }
-for os in darwin windows; do
-  CGO_ENABLED=0 GOOS=$os go build ./... || { echo "go install ./... fails on $os" >&2; exit 1; }
-done
+go run ./test/types/main.go darwin windows || { echo "go install ./... fails there" >&2; exit 1; }
 echo "The release is the same wherever it is built, its image runs, and pre-commit gets imgcheck alone." >&2

@@ -68,7 +68,7 @@ func New(names []string, o report.Options) (*Server, error) {
 }
 
 // URL returns the address to open first of a server that listens at addr: that of the report if
-// there is one alone, otherwise that of the overview. Whoever has it can read the reports.
+// there is one alone, otherwise that of the overview. It lets its reader see all reports.
 func (s *Server) URL(addr net.Addr) string {
 	return "http://" + addr.String() + "/" + s.key + "/" + s.start()
 }
