@@ -195,6 +195,39 @@ class A:#8
   np.fft
 #: Seed later perhaps
 `},
+		{"parts of modules that defaults use", `import numpy as np
+def retry(
+    func: np.rec.array = None,  # f(a, b)
+    wait=np.logspace(-1, 1, 5) * np.random.rand(5),
+    end=",) np.strings.x",
+    key=lambda a, b: np.char.array,
+):
+    np.linalg.norm(wait)
+    return func
+def other[T: (int, str)](x: "np.rec.x" = np.fft.fft(4), *, y=np.random.rand(5)): return 1
+class A:
+    def m(self, x=np.linalg.norm(3)):
+        return x
+def stub(x=np.polynomial.X(1), y=np.ma.z(2)):
+    def decorator(func):
+        for t in range(3):
+            print(t)
+        return func
+    return decorator
+class B:
+    @stub(1)
+    def m(self): pass
+`, `import numpy as np
+np.random
+np.fft#10
+class A:
+ np.linalg
+def stub(?,_=(np.polynomial,np.ma)):return ?#14
+class B:#20
+ @stub(1)
+ def m(?):return ?
+#: retry other
+`},
 		{"the release, and the text of an exception", `import json
 version_json = '''
 {"version": "1.24.2", "date": "2023-02-05T11:25:52-0500", "dirty": false, "error": null}

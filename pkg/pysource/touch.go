@@ -6,8 +6,9 @@ import "bytes"
 const maxTouched = 16
 
 // keepTouched keeps of expressions at import time that are left out the parts of modules that
-// they use: `np.random` of `Random = Union[int, np.random.Generator]`. A module may import such
-// a part when it is used first, by a function __getattr__ (PEP 562), as NumPy 2 does.
+// they use: `np.random` of `Random = Union[int, np.random.Generator]`, and of
+// `def retry(wait=np.random.rand(5)):`. A module may import such a part when it is used first,
+// by a function __getattr__ (PEP 562), as NumPy 2 does.
 func (r *reducer) keepTouched() {
 	modules := r.importedModules()
 	if len(modules) == 0 {
@@ -16,12 +17,22 @@ func (r *reducer) keepTouched() {
 	var touched [][]byte
 	for i := range r.lines {
 		l := &r.lines[i]
-		if l.kind != other || l.fn >= 0 {
+		if l.fn >= 0 || l.kind != other && l.kind != defLine {
 			continue
 		}
 		kept := len(r.text)
-		touched = r.touch(l, modules, touched)
+		if l.kind == other {
+			touched = r.touch(l, r.bytesOf(l)[l.equal:], modules, touched)
+		} else {
+			for _, expression := range defaults(r.bytesOf(l)) {
+				touched = r.touch(l, expression, modules, touched)
+			}
+		}
 		if len(r.text) == kept {
+			continue
+		}
+		if l.kind == defLine {
+			r.touchedBy(l, kept)
 			continue
 		}
 		if l.mode == dropped {
@@ -34,6 +45,72 @@ func (r *reducer) keepTouched() {
 		r.text = append(r.text, r.text[l.out:l.stop]...)
 		l.out, l.stop = int32(kept), int32(len(r.text))
 	}
+}
+
+// touchedBy puts the parts in r.text after kept, which the defaults of a function use, in the
+// place of a function that is left out, or into the parameters of one whose own are. Other
+// functions have their defaults.
+func (r *reducer) touchedBy(l *logical, kept int) {
+	const params = "(?)"
+	text := r.text[l.out:l.stop]
+	at := bytes.Index(text, []byte(params))
+	switch {
+	case l.mode == dropped:
+		l.short, l.out, l.stop, l.mode = true, int32(kept), int32(len(r.text)-1), stub // a stub has no block
+		if l.parent >= 0 {
+			r.keep(l.parent, full)
+		}
+	case at >= 0 && l.mode == stub && l.live == dropped:
+		parts := bytes.ReplaceAll(r.text[kept:len(r.text)-1], []byte(";"), []byte(","))
+		stop := len(r.text)
+		r.text = append(append(append(r.text, text[:at]...), "(?,_=("...), parts...)
+		r.text = append(append(r.text, "))"...), text[at+len(params):]...)
+		l.out, l.stop = int32(stop), int32(len(r.text))
+	default:
+		r.text = r.text[:kept]
+	}
+}
+
+// defaults returns the defaults of the parameters of a function.
+func defaults(text []byte) (list [][]byte) {
+	if bytes.Count(text, []byte(".")) < 2 || bytes.IndexByte(text, '=') < 0 {
+		return nil
+	}
+	i := bytes.IndexByte(text, '(')
+	if n := bytes.IndexByte(text, '['); n >= 0 && n < i { // type parameters
+		i = bracketEnd(text, n)
+		i += bytes.IndexByte(text[i:], '(')
+	}
+	if i < 0 || i >= len(text) || text[i] != '(' {
+		return nil
+	}
+	end, start := bracketEnd(text, i), -1
+	for i++; i < end; {
+		switch c := text[i]; {
+		case c == ',' || i == end-1:
+			if start >= 0 {
+				list = append(list, text[start:i])
+			}
+			start = -1
+			i++
+		case classes[c] == clOpen:
+			i = bracketEnd(text[:end], i)
+		case classes[c] == clQuote:
+			i = stringAfter(text[:end], i)
+		case classes[c] == clComment:
+			n := bytes.IndexByte(text[i:end], '\n')
+			if n < 0 {
+				return list
+			}
+			i += n
+		case c == '=' && start < 0:
+			i++
+			start = i
+		default:
+			i++
+		}
+	}
+	return list
 }
 
 // importedModules returns the names that `import a`, `import a.b` and `import a as b` bind in
@@ -61,10 +138,9 @@ func (r *reducer) importedModules() [][]byte {
 	return names
 }
 
-// touch appends to r.text the parts of modules that a line uses, each with a semicolon, unless
-// they are among the touched or the kept part of the line has them, and returns all.
-func (r *reducer) touch(l *logical, modules, touched [][]byte) [][]byte {
-	text := r.bytesOf(l)[l.equal:]
+// touch appends to r.text the parts of modules that a text of a line uses, each with a semicolon,
+// unless they are among the touched or the kept part of the line has them, and returns all.
+func (r *reducer) touch(l *logical, text []byte, modules, touched [][]byte) [][]byte {
 	if bytes.Count(text, []byte(".")) < 2 || mayNotRun(text) {
 		return touched
 	}
