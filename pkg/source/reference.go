@@ -90,12 +90,18 @@ func looksLikePath(s string) bool {
 	return strings.HasPrefix(s, ".") || strings.HasPrefix(s, "/") || strings.HasPrefix(s, "~")
 }
 
+// dockerfileName matches the usual names of Dockerfiles: Dockerfile, Dockerfile.gpu, gpu.Dockerfile.
+var dockerfileName = regexp.MustCompile(`^(?:(?:Docker|Container)file(?:\..+)?|.+\.(?:Docker|Container)file)$`)
+
 // wrongReference explains a reference that does not parse. Two mistakes are
 // common: a file name, and a typing error.
 func wrongReference(s string, err error) error {
 	if st, serr := os.Stat(s); serr == nil {
 		if st.IsDir() {
 			return fmt.Errorf("is a directory, not an image reference: say dir:%s for a root file system, oci:%s for an OCI layout", s, s)
+		}
+		if dockerfileName.MatchString(filepath.Base(s)) {
+			return fmt.Errorf("is a Dockerfile, not an image reference: imgcheck lint %s checks it", s)
 		}
 		return fmt.Errorf("is a file, not an image reference: say docker-archive:%s or oci-archive:%s", s, s)
 	}

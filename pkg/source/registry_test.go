@@ -424,8 +424,8 @@ func TestRegistryErrors(t *testing.T) {
 	s := newRegistry(t)
 	push(t, s, "app:1", appImage)
 	dir := t.TempDir()
-	file := filepath.Join(dir, "image.tar")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
+	file, dockerfile := filepath.Join(dir, "image.tar"), filepath.Join(dir, "Dockerfile.gpu")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.WriteFile(dockerfile, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct{ ref, want string }{
@@ -437,6 +437,7 @@ func TestRegistryErrors(t *testing.T) {
 		{"http://HOST/app:1", "http://HOST/app:1: is a URL, not an image reference: say HOST/app:1, with --insecure for plain HTTP"},
 		{dir, "TMP: is a directory, not an image reference: say dir:TMP for a root file system, oci:TMP for an OCI layout"},
 		{file, "TMP/image.tar: is a file, not an image reference: say docker-archive:TMP/image.tar or oci-archive:TMP/image.tar"},
+		{dockerfile, "TMP/Dockerfile.gpu: is a Dockerfile, not an image reference: imgcheck lint TMP/Dockerfile.gpu checks it"},
 		{"", `"" names nothing: say an image reference such as ubuntu:24.04`},
 		{"docker:", `"docker:" names nothing: say docker:… for an image of the local Docker or Podman daemon`},
 		{"oci:", `"oci:" names nothing: say oci:… for a directory with an OCI layout, DIR[:TAG]`},
