@@ -597,7 +597,7 @@ func (st *starter) believe(starts []*Start) {
 }
 
 // believeSymbol adds the symbol that a program misses. If it is known already, it gets the
-// verdict of the program's failure.
+// severest verdict on the failures of programs that miss it.
 func (st *starter) believeSymbol(f *StartFailure) {
 	e := symbolError(f.Cause)
 	if e == nil {
@@ -611,12 +611,16 @@ func (st *starter) believeSymbol(f *StartFailure) {
 			continue
 		}
 		if f.Ends || f.Caught != "" {
-			known.Verdict = f.Verdict
+			if !known.followed || !known.Verdict.Severity.AtLeast(f.Verdict.Severity) {
+				known.Verdict = f.Verdict
+			}
+			known.followed = true
 		}
 		known.Effects = append(known.Effects, f.Effects...)
 		return
 	}
 	if f.Doubt == "" {
+		u.followed = f.Ends || f.Caught != ""
 		st.re.ev.Unbound = append(st.re.ev.Unbound, u)
 	}
 }
