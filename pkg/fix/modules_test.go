@@ -40,6 +40,24 @@ func TestNewPackage(t *testing.T) {
 	}
 }
 
+// TestNewPackageWithoutPip checks why there are no lines that install the package of a missing module:
+// nothing in these images shows where the Python of the program has packages of pip.
+func TestNewPackageWithoutPip(t *testing.T) {
+	for name, want := range map[string]string{
+		"fresh/clx-no-transformers.txtar": "the image does not show into which directory pip would install it for python3.10",
+		"fresh/immich-no-cv2.txtar":       "the image does not show into which directory pip would install it for python3.12",
+	} {
+		data, err := images.Text(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := plan(t, string(data), Options{})
+		if len(p.Reasons) != 1 || p.Reasons[0].Why != want || p.Snippet != nil {
+			t.Errorf("%s: %q, want %q", name, p.Reasons, want)
+		}
+	}
+}
+
 // plainLines returns the lines of a plan's snippet as words for a shell without quotes.
 func plainLines(p *Plan) string {
 	if p.Snippet == nil {
