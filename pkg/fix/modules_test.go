@@ -40,12 +40,13 @@ func TestNewPackage(t *testing.T) {
 	}
 }
 
-// TestNewPackageWithoutPip checks why there are no lines that install the package of a missing module:
-// nothing in these images shows where the Python of the program has packages of pip.
-func TestNewPackageWithoutPip(t *testing.T) {
+// TestNoLines checks why there are no lines: nothing in the first two images shows where the Python of
+// the program has packages of pip, and the loader of the third is musl's.
+func TestNoLines(t *testing.T) {
 	for name, want := range map[string]string{
 		"fresh/clx-no-transformers.txtar": "the image does not show into which directory pip would install it for python3.10",
 		"fresh/immich-no-cv2.txtar":       "the image does not show into which directory pip would install it for python3.12",
+		"fresh/perplexica-alpine.txtar":   "musl cannot load files that are linked with glibc: the base image has to have glibc, or the files have to be built for musl",
 	} {
 		data, err := images.Text(name)
 		if err != nil {

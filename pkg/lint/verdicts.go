@@ -130,6 +130,8 @@ func judgeStep(pass *Pass, in *replay.Install, e *elfdeps.Error) packs.Verdict {
 		return packs.Grave
 	case in.Aside:
 		return judgeAside(pass, in)
+	case in.Framework.Host != "":
+		return pass.Packs.Unproved("step-unseen")
 	case !pass.Loaders.StartsPython(in.Home):
 		return pass.Packs.Unproved("step-without-python")
 	}

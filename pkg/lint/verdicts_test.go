@@ -67,6 +67,7 @@ func TestJudgeStep(t *testing.T) {
 		{"a GPU library", plain, gpu, packs.Error, ""},
 		{"a GPU library of what is installed aside", aside, gpu, packs.Error, ""},
 		{"another library, without a Python", plain, other, packs.Warning, "step-without-python"},
+		{"another library of a framework of Node.js", &replay.Install{Framework: &packs.Framework{Host: "node"}, Home: "/opt/x"}, other, packs.Warning, "step-unseen"},
 		{"another library of what is installed aside", aside, other, packs.Warning, "step-aside"},
 		{"a library that could not be examined", plain, &elfdeps.Error{Name: "libcublas.so.12", Unknown: true}, packs.Warning, "step-unexamined"},
 		{"a version", aside, versionError("GLIBC_2.38"), packs.Error, ""},
