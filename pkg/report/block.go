@@ -123,9 +123,10 @@ func (t *text) rows(d *Document, p *Problem, f *lint.Finding) []row {
 	for _, s := range d.copiedFrom(f) {
 		add(signWhy, sourceText(s), 2, 6)
 	}
-	if e := f.NotStarted(); e != nil {
-		_, way := cutWay(e.Text)
-		add(signWhy, way, 2, 4)
+	if e := mainEffect(f); e != nil {
+		if _, way := cutWay(e.Text); e.Name == lint.NotStarted || isWay(way) {
+			add(signWhy, way, 2, 4)
+		}
 	}
 	for _, w := range whereabouts(f, libraries(d, p) != "") {
 		add(signWhy, w, 2, 5)
@@ -370,7 +371,7 @@ func alsoFails(d *Document, p *Problem, f *lint.Finding) string {
 	for _, i := range p.Findings {
 		for _, e := range d.Findings[i].Effects {
 			text := e.Text
-			if what, way := cutWay(text); way != "" && f.NotStarted() != nil {
+			if what, way := cutWay(text); isWay(way) || way != "" && f.NotStarted() != nil {
 				text = what
 			}
 			if !strings.HasSuffix(p.Headline, text) && !strings.HasPrefix(p.Headline, text) && !slices.Contains(texts, text) {

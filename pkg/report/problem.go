@@ -67,7 +67,10 @@ func headline(findings []lint.Finding, of []int) string {
 		return f.Message
 	}
 	what, way := cutWay(e.Text)
-	if e.Name != lint.NotStarted || way == "" {
+	switch {
+	case e.Name != lint.NotStarted && isWay(way):
+		return what
+	case e.Name != lint.NotStarted, way == "":
 		return e.Text
 	}
 	for _, o := range f.Effects {
@@ -84,6 +87,9 @@ func cutWay(text string) (what, way string) {
 	what, way, _ = strings.Cut(text, ": ")
 	return what, way
 }
+
+// isWay reports whether a text has the steps of a program, one leading to the next.
+func isWay(text string) bool { return strings.Contains(text, " → ") }
 
 // mainEffect returns the effect of a finding that its headline says, or nil.
 func mainEffect(f *lint.Finding) *packs.Effect {

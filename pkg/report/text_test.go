@@ -35,6 +35,25 @@ func TestTextIsSafe(t *testing.T) {
 	}
 }
 
+// TestWayBelowHeadline: a headline says what happens, and a row below it in which way.
+func TestWayBelowHeadline(t *testing.T) {
+	d := document(lint.Finding{
+		Rule: "unresolved-library", Severity: packs.Warning, Message: "m", Library: "libx.so.1", Kind: packs.Missing,
+		Effects: []packs.Effect{
+			{Text: "`import a` fails: import a → a.so needs libx.so.1", Error: "ImportError: libx.so.1"},
+			{Text: "`import b` fails: import b → import a (b.py:1)"},
+		},
+	})
+	var b bytes.Buffer
+	if err := Text(&b, d, Options{Width: 80}); err != nil {
+		t.Fatal(err)
+	}
+	want := "warning: `import a` fails  [unresolved-library]\n   |  ImportError: libx.so.1\n   =  import a → a.so needs libx.so.1\n   =  no layer has it\n   =  also: `import b` fails\n"
+	if !strings.Contains(b.String(), want) {
+		t.Errorf("no %q in:\n%s", want, b.String())
+	}
+}
+
 // TestTextLeavesOut: notes and long lists are shown only with All.
 func TestTextLeavesOut(t *testing.T) {
 	long := lint.Finding{Rule: "missing-library", Severity: packs.Error, Message: "m", NeededBy: []replay.File{{Path: "/n"}}}
