@@ -597,7 +597,8 @@ func (st *starter) believe(starts []*Start) {
 }
 
 // believeSymbol adds the symbol that a program misses. If it is known already, it gets the
-// severest verdict on the failures of programs that miss it.
+// verdict on the failure of the image's own program, which may catch it; without one, the
+// severest on those of imports of packages.
 func (st *starter) believeSymbol(f *StartFailure) {
 	e := symbolError(f.Cause)
 	if e == nil {
@@ -610,19 +611,36 @@ func (st *starter) believeSymbol(f *StartFailure) {
 		if known.Path != u.Path || known.Message != u.Message {
 			continue
 		}
-		if f.Ends || f.Caught != "" {
-			if !known.followed || !known.Verdict.Severity.AtLeast(f.Verdict.Severity) {
-				known.Verdict = f.Verdict
-			}
-			known.followed = true
+		if by := followerOf(f); by > known.followed || by == known.followed && by > nobody && !known.Verdict.Severity.AtLeast(f.Verdict.Severity) {
+			known.Verdict, known.followed = f.Verdict, by
 		}
 		known.Effects = append(known.Effects, f.Effects...)
 		return
 	}
 	if f.Doubt == "" {
-		u.followed = f.Ends || f.Caught != ""
+		u.followed = followerOf(f)
 		st.re.ev.Unbound = append(st.re.ev.Unbound, u)
 	}
+}
+
+// A follower is what was followed to a failure whose verdict is known.
+type follower uint8
+
+const (
+	nobody follower = iota
+	packageImport
+	imageProgram
+)
+
+// followerOf returns what was followed to a failure that ends its program, or is caught.
+func followerOf(f *StartFailure) follower {
+	switch {
+	case !f.Ends && f.Caught == "":
+		return nobody
+	case f.Start.Package == "" && f.Start.Certain:
+		return imageProgram
+	}
+	return packageImport
 }
 
 // doubt marks the exceptions of a tree that are not the loader's as uncertain, if there is
