@@ -21,6 +21,8 @@ import (
 const (
 	maxPackFiles = 256     // of a file system
 	maxPackSize  = 1 << 20 // bytes
+	maxPacksSize = 4 << 20 // bytes of all packs of a file system
+	maxRules     = 2000    // of all packs: each is compared with all others
 	maxKeys      = 1 << 10 // of a mapping: yaml.v3 compares each key with all others
 	fastKeys     = 1 << 14 // of a file: so few keys take no time, in however many mappings
 )
@@ -60,8 +62,12 @@ func eachPack(list []fs.FS, f func(name string, b []byte) error) (id string, err
 		if len(names) > maxPackFiles {
 			return "", fmt.Errorf("there are %d rule packs, more than the limit of %d", len(names), maxPackFiles)
 		}
+		size := 0
 		for _, name := range names {
 			b, err := readPack(fsys, name)
+			if size += len(b); err == nil && size > maxPacksSize {
+				err = fmt.Errorf("the rule packs of its directory are together longer than the limit of %d bytes", maxPacksSize)
+			}
 			if err != nil {
 				return "", fmt.Errorf("rule pack %s: %w", name, err)
 			}
@@ -119,6 +125,9 @@ func (p *Packs) add(b []byte) error {
 
 // checkRules returns the error of a rule that another pack, or this one, has already.
 func (p *Packs) checkRules(one *Sections, b []byte) error {
+	if n := len(p.Rules) + len(one.Rules); n > maxRules {
+		return fmt.Errorf("%d: there are %d rules with this pack, more than the limit of %d", lineOf(b, "rules", 0), n, maxRules)
+	}
 	for i, r := range one.Rules {
 		same := func(o *Rule) bool { return o.ID == r.ID }
 		if p.Rule(r.ID) != nil || slices.ContainsFunc(one.Rules[:i], same) {
@@ -155,6 +164,14 @@ func decode(b []byte) (*Sections, error) {
 	d.KnownFields(true)
 	if err := d.Decode(one); err != nil && !errors.Is(err, io.EOF) {
 		return nil, yamlError(err)
+	}
+	var more yaml.Node
+	switch err := d.Decode(&more); {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		return nil, yamlError(err)
+	default:
+		return nil, fmt.Errorf("%d: has a second document, which would not count: make one of them, or two files", more.Line)
 	}
 	return one, nil
 }

@@ -148,11 +148,38 @@ func TestBadPacks(t *testing.T) {
 		"rules:\n- 5\n":             "bad.yaml:2: cannot unmarshal",
 		"driver:\n  libraries: [a]": "bad.yaml:1: driver: needs sources",
 		"\nrules: {":                "did not find expected",
+
+		"rules: []\n---\nrules: []\n": "bad.yaml:2: has a second document",
+		"rules:\n" + manyRules():      "bad.yaml:2: there are 2001 rules with this pack, more than the limit of 2000",
 	} {
 		_, err := LoadPacks(fstest.MapFS{"bad.yaml": {Data: []byte(text)}})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "rule pack bad.yaml:") {
 			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
 		}
+	}
+}
+
+// manyRules returns one rule more than the limit.
+func manyRules() string {
+	var b strings.Builder
+	for i := range maxRules + 1 {
+		fmt.Fprintf(&b, "- {id: r%d, severity: note, title: t, doc: d, sources: [s]}\n", i)
+	}
+	return b.String()
+}
+
+// TestManyPacks checks that packs that are small each are refused if they are large together.
+func TestManyPacks(t *testing.T) {
+	fsys := fstest.MapFS{}
+	for i := range maxPacksSize/(maxPackSize/2) + 1 {
+		fsys[fmt.Sprintf("%d.yaml", i)] = &fstest.MapFile{Data: []byte("#" + strings.Repeat("\n", maxPackSize/2-1))}
+	}
+	if _, err := LoadPacks(fsys); err == nil || err.Error() != "rule pack 8.yaml: the rule packs of its directory are together longer than the limit of 4194304 bytes" {
+		t.Error(err)
+	}
+	delete(fsys, "8.yaml")
+	if _, err := LoadPacks(fsys); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -24,6 +24,9 @@ import (
 // maxFile limits the file, in bytes.
 const maxFile = 1 << 20
 
+// maxTargets limits the GPUs of the file, or of an image of it.
+const maxTargets = 1000
+
 func read(name string, r io.Reader) (*Policy, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
@@ -62,6 +65,9 @@ func (p *Policy) parse(text []byte) error {
 	root := doc.Content[0]
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
 		return nil
+	}
+	if root.Kind == yaml.ScalarNode { // a file that extends names may be a secret: its text is not shown
+		return fmt.Errorf("%s:%d: the file: want keys and values, not a text", name, root.Line)
 	}
 	if err := p.top(root); err != nil {
 		var at *lineError
@@ -198,6 +204,9 @@ func machines(n *yaml.Node, to *[]targets.Machine) error {
 		var s string
 		if err := text(n, &s); err != nil {
 			return err
+		}
+		if len(*to) == maxTargets {
+			return bad(n, "there are more than %d targets: each finding names those that it concerns", maxTargets)
 		}
 		m, err := targets.Known().ParseMachine(s)
 		if err != nil {
