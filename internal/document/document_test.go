@@ -71,7 +71,11 @@ resource "aws_ecs_task_definition" "t" {
 		"c.toml":  {"a = " + strings.Repeat("[", 200), "nest too deeply"},
 		"d.toml":  {strings.Repeat("a.", 100_000) + "b = 1", "nest too deeply"},
 		"e.toml":  {strings.Repeat("a."+strings.Repeat("b.", 400)+"c = 1\n", 1000), "nest too deeply"},
-		"d.nomad": {"a = " + strings.Repeat("!", maxHCL-10), "it is no HCL"},
+		"d.nomad": {"a = " + strings.Repeat("!", maxHCL-10), "nest too deeply"},
+		"e.hcl":   {"a = " + strings.Repeat("!", maxNested+1) + "true\n", "nest too deeply"},
+		"f.hcl":   {"a = " + strings.Repeat("- /* - */", maxNested+1) + "1\n", "nest too deeply"},
+		"h.hcl":   {"a = b" + strings.Repeat("[*]", maxControls+1) + "\n", "nest too deeply"},
+		"g.hcl":   {"a = \"" + strings.Repeat("%{if true}", maxControls+1) + "\"\n", "nest too deeply"},
 	} {
 		if _, err := Read(file, []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", file, err, c.want)

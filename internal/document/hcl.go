@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,10 +20,40 @@ const (
 	maxHeredoc = 64 << 10
 )
 
+// maxControls limits the %{if}, %{for} and splats ([*]) of a document in HCL, each of which the
+// parser goes through once for each that it is in. A * between numbers counts as well.
+const maxControls = 1000
+
+// chained reports whether a text in HCL has more than maxNested signs (! or -) in front of one
+// another, or more than maxControls controls of templates and splats.
+func chained(text []byte, file string) bool {
+	tokens, _ := hclsyntax.LexConfig(text, file, hcl.InitialPos)
+	signs, controls := 0, 0
+	for _, t := range tokens {
+		switch t.Type {
+		case hclsyntax.TokenBang, hclsyntax.TokenMinus:
+			signs++
+		case hclsyntax.TokenComment, hclsyntax.TokenNewline:
+		case hclsyntax.TokenTemplateControl, hclsyntax.TokenStar:
+			controls++
+			signs = 0
+		default:
+			signs = 0
+		}
+		if signs > maxNested || controls > maxControls {
+			return true
+		}
+	}
+	return false
+}
+
 // readHCL reads HCL's native syntax. The blocks of a type are a sequence; each is its body, in
 // a mapping for each label. Variables with a default, of bake (`NAME`) and Terraform
 // (`var.NAME`), and Terraform's locals have these values.
 func readHCL(file string, text []byte) (*yaml.Node, error) {
+	if chained(text, file) {
+		return nil, errors.New("its values nest too deeply")
+	}
 	f, found := hclsyntax.ParseConfig(text, file, hcl.InitialPos)
 	if found.HasErrors() {
 		line := 1
