@@ -284,6 +284,27 @@ RUN cd /x
 	}
 }
 
+// TestLintManyBuilds checks that a Dockerfile which many builds take is not linted for all of
+// them, and that this is said.
+func TestLintManyBuilds(t *testing.T) {
+	dir := t.TempDir()
+	var bake strings.Builder
+	bake.WriteString(`{"target": {"t0": {}`)
+	for i := range 12 {
+		fmt.Fprintf(&bake, `, "t%d": {}`, i+1)
+	}
+	bake.WriteString("}}")
+	text := "FROM scratch\n" + strings.Repeat("#\n", maxAgain/20)
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "docker-bake.json"), []byte(bake.String()), 0o644), os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	run(context.Background(), []string{"imgcheck", "lint", "--offline", "--config", "none", "--all", dir}, &out, &errs)
+	if n := strings.Count(out.String(), "its Dockerfile is not linted for it, because"); n != 3 { // the first, and nine more
+		t.Errorf("%d builds are left out:\n%s%s", n, out.String(), errs.String())
+	}
+}
+
 // TestLintBase lints Dockerfiles over a base image in a registry whose scan has errors: they
 // are at the FROM, unless an instruction may fix them, and the second lint takes the base from
 // the cache. The rules of the SARIF are those of the results.

@@ -12,6 +12,10 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
+// maxAgain limits what is linted for more than one build of a Dockerfile: the bytes of its text,
+// summed over all builds of a lint but the first of each text.
+const maxAgain = 1 << 20
+
 // lintJob is a Dockerfile to lint, as one build takes it.
 type lintJob struct {
 	path   string
@@ -27,7 +31,7 @@ type lintJob struct {
 // jobs returns the Dockerfiles among some files and those that the others build. A Dockerfile
 // that a file builds is linted as it does. more are results for builds that are not known.
 func (l *linting) jobs(paths []string) (jobs []lintJob, more []*dockerlint.File, err error) {
-	built := map[string]bool{}
+	built, texts, again := map[string]bool{}, map[string]bool{}, 0
 	for _, p := range paths {
 		if p == "-" || !builds.Named(filepath.ToSlash(p)) {
 			continue
@@ -42,6 +46,12 @@ func (l *linting) jobs(paths []string) (jobs []lintJob, more []*dockerlint.File,
 		}
 		for _, b := range list {
 			j, why := l.jobOf(p, b)
+			if texts[string(j.text)] {
+				again += len(j.text)
+			}
+			if texts[string(j.text)] = true; why == "" && again > maxAgain {
+				why = fmt.Sprintf("its Dockerfile is not linted for it, because the Dockerfiles that several builds take have more than %d KiB together: lint the file by itself", maxAgain>>10)
+			}
 			if why != "" {
 				more = merged(more, &dockerlint.File{Path: filepath.FromSlash(b.File), Findings: []dockerlint.Finding{}, Unknown: []dockerlint.Unknown{{Line: b.Line, Why: "the build of " + b.Name + ": " + why}}})
 				continue
