@@ -118,6 +118,19 @@ func TestShellBounds(t *testing.T) {
 	}
 }
 
+// Comments that ignore rules, by thousands, are not all read, and that is known.
+func TestManyComments(t *testing.T) {
+	k, err := Load(new(packs.Packs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Repeat("# imgcheck ignore=a b\n", maxComments+5) + "FROM a\n"
+	f := Lint(Input{Path: "Dockerfile", Text: []byte(text)}, k)
+	if len(f.Findings) != maxComments || !slices.ContainsFunc(f.Unknown, func(u Unknown) bool { return u.Line == maxComments+1 }) {
+		t.Errorf("%d findings, %v", len(f.Findings), f.Unknown)
+	}
+}
+
 // Stages that many targets are built on, or copy from, do not multiply the work.
 func TestWork(t *testing.T) {
 	k, err := Load(new(packs.Packs))

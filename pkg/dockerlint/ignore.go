@@ -1,6 +1,7 @@
 package dockerlint
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -8,6 +9,10 @@ import (
 
 // ignoring matches the comment that ignores rules: `# imgcheck ignore=RULE[,RULE] reason`.
 var ignoring = regexp.MustCompile(`^\s*#\s*imgcheck\s+ignore=([A-Za-z0-9,_-]+)\s*(.*)$`)
+
+// maxComments limits the comments of a file that ignore rules: each finding is compared with
+// all of them.
+const maxComments = 1000
 
 // comment is a comment that ignores rules for the first line below it that is no comment,
 // and for the instruction that begins there.
@@ -20,18 +25,23 @@ type comment struct {
 }
 
 func (l *linter) comments() (list []*comment) {
+	of := make([]int, len(l.lines)) // by line from 0: the first one below it that is no comment
+	for i := len(l.lines) - 2; i >= 0; i-- {
+		of[i] = of[i+1]
+		if t := strings.TrimSpace(l.lines[i+1]); t != "" && !strings.HasPrefix(t, "#") {
+			of[i] = i + 2
+		}
+	}
 	for i, text := range l.lines {
 		m := ignoring.FindStringSubmatch(text)
 		if m == nil {
 			continue
 		}
-		c := &comment{line: i + 1, rules: strings.Split(m[1], ","), reason: strings.TrimSpace(m[2])}
-		for k := i + 1; k < len(l.lines) && c.of == 0; k++ {
-			if t := strings.TrimSpace(l.lines[k]); t != "" && !strings.HasPrefix(t, "#") {
-				c.of = k + 1
-			}
+		if len(list) == maxComments {
+			l.file.Unknown = append(l.file.Unknown, Unknown{i + 1, fmt.Sprintf("the comments that ignore rules from here on: the file has more than %d", maxComments)})
+			break
 		}
-		list = append(list, c)
+		list = append(list, &comment{line: i + 1, of: of[i], rules: strings.Split(m[1], ","), reason: strings.TrimSpace(m[2])})
 	}
 	return list
 }
