@@ -51,6 +51,7 @@ type Base struct {
 func Run(ctx context.Context, text []byte, platform ocispec.Platform, base func(ref string) *Base) ([]Warning, error) {
 	images := &images{base: base}
 	f, err := dockerfile.Read(bytes.NewReader(text))
+	text = dockerfile.Characters(text)
 	switch {
 	case errors.As(err, new(*dockerfile.LimitError)):
 		return nil, err

@@ -3,6 +3,8 @@ package buildchecks
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -68,5 +70,28 @@ func TestBounds(t *testing.T) {
 	huge := func(string) *Base { return &Base{Env: []string{"A=" + strings.Repeat("x", 1<<20)}} }
 	if _, err := Run(context.Background(), []byte(grown), amd64, huge); err == nil {
 		t.Error("it is accepted")
+	}
+}
+
+// TestCharacters checks that BuildKit's shell, which writes to the standard error for characters
+// that are no text, does not get them.
+func TestCharacters(t *testing.T) {
+	said, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	stderr := os.Stderr
+	os.Stderr = said
+	defer func() { os.Stderr = stderr }()
+	text := []byte("FROM a\nENV A=\x00\x00 B=\xff\nRUN pip install $A \xfe\x00\n")
+	if _, err := Run(t.Context(), text, amd64, func(string) *Base { return nil }); err != nil {
+		t.Error(err)
+	}
+	if _, err := History(t.Context(), text, Build{Platform: amd64}); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(said.Name()); err != nil || len(b) > 0 {
+		t.Errorf("%q, %v", b, err)
 	}
 }

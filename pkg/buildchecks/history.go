@@ -26,6 +26,7 @@ type Build struct {
 // ONBUILD's come before them.
 func History(ctx context.Context, text []byte, b Build) ([]string, error) {
 	f, err := dockerfile.Read(bytes.NewReader(text))
+	text = dockerfile.Characters(text)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func Parse(r io.Reader) (*parser.Result, error) {
 	if len(text) > maxSize {
 		return nil, &LimitError{fmt.Errorf("it is larger than %d KiB", maxSize>>10)}
 	}
-	parsed, err := parser.Parse(strings.NewReader(string(text)))
+	parsed, err := parser.Parse(bytes.NewReader(Characters(text)))
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +40,13 @@ func Parse(r io.Reader) (*parser.Result, error) {
 		return nil, &LimitError{err}
 	}
 	return parsed, nil
+}
+
+// Characters returns a text with U+FFFD in place of bytes that are no UTF-8, and of NUL. BuildKit's
+// shell writes a line to the standard error for each of them.
+func Characters(text []byte) []byte {
+	const replacement = "\uFFFD"
+	return bytes.ReplaceAll(bytes.ToValidUTF8(text, []byte(replacement)), []byte{0}, []byte(replacement))
 }
 
 // LimitError is the error of a text that exceeds a limit.
@@ -50,7 +57,7 @@ func (e *LimitError) Error() string { return e.err.Error() }
 // Within returns an error if a Dockerfile exceeds a limit when the image that it builds on
 // has an environment.
 func Within(text []byte, env []string) error {
-	parsed, err := parser.Parse(bytes.NewReader(text))
+	parsed, err := parser.Parse(bytes.NewReader(Characters(text)))
 	if err != nil {
 		return err
 	}
