@@ -65,10 +65,12 @@ type text struct {
 	name  string
 	lines []string
 	file  *dockerfile.File // nil if it cannot be parsed
+	// columns are the results of behind: a line may be long, and the end of very many steps.
+	columns map[int]int
 }
 
 func newText(name string, data []byte) *text {
-	t := &text{name: name, lines: strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")}
+	t := &text{name: name, columns: map[int]int{}, lines: strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")}
 	if f, err := dockerfile.Read(bytes.NewReader(data)); err == nil {
 		t.file = f
 	}
@@ -90,7 +92,10 @@ func (t *text) at(start, end int) *Line {
 
 // behind returns the column behind the last character of a line.
 func (t *text) behind(line int) int {
-	return len(utf16.Encode([]rune(strings.TrimSuffix(t.lines[line-1], "\r")))) + 1
+	if _, ok := t.columns[line]; !ok {
+		t.columns[line] = len(utf16.Encode([]rune(strings.TrimSuffix(t.lines[line-1], "\r")))) + 1
+	}
+	return t.columns[line]
 }
 
 // end returns the end of a stage, or nil if there is none.

@@ -123,6 +123,8 @@ type Provenance struct {
 	target     string
 	operations map[string]*operation // by their IDs
 	made       [][]string            // by layer: the step:output that have made it
+	located    int                   // places that were looked up
+	shipped    map[*text]map[int]bool
 }
 
 // FromProvenance reads an image's provenance. The error says why no layer has a line.
@@ -372,9 +374,16 @@ func begins(layers []source.Layer, chain []descriptor) bool {
 // same.
 const maxPlaces = 100
 
+// maxLocated bounds the places of all steps of a build that are looked up. A build has some
+// hundred.
+const maxLocated = 10_000
+
 // places returns the instructions of a step.
 func (p *Provenance) places(step string) (list []*Line) {
 	for _, l := range p.meta.Source.Locations[step].Locations {
+		if p.located++; p.located > maxLocated {
+			return nil
+		}
 		if l.SourceIndex < 0 || l.SourceIndex >= len(p.texts) || p.texts[l.SourceIndex] == nil || len(l.Ranges) == 0 || len(list) == maxPlaces {
 			continue
 		}
@@ -423,15 +432,27 @@ func (p *Provenance) ships(l *Line) bool {
 		if t == nil || t.name != l.File {
 			continue
 		}
-		target := t.target(p.target)
-		if target < 0 {
-			continue
-		}
-		for _, i := range t.file.Chain(target) {
-			if i == t.stage(l.Line) {
-				return true
-			}
+		if p.stages(t)[t.stage(l.Line)] {
+			return true
 		}
 	}
 	return false
+}
+
+// stages returns the stages of a text that the target is built on, with its own.
+func (p *Provenance) stages(t *text) map[int]bool {
+	if of, ok := p.shipped[t]; ok {
+		return of
+	}
+	of := map[int]bool{}
+	if target := t.target(p.target); target >= 0 {
+		for _, i := range t.file.Chain(target) {
+			of[i] = true
+		}
+	}
+	if p.shipped == nil {
+		p.shipped = map[*text]map[int]bool{}
+	}
+	p.shipped[t] = of
+	return of
 }
