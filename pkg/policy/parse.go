@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -261,6 +262,9 @@ func (p *Policy) addIgnore(n *yaml.Node) error {
 	return nil
 }
 
+// named matches keys as a policy might have them.
+var named = regexp.MustCompile(`^[A-Za-z_-]{0,24}$`)
+
 // mapping reads the keys of a mapping.
 func mapping(n *yaml.Node, what string, keys []key) error {
 	if n.Kind != yaml.MappingNode {
@@ -279,6 +283,9 @@ func mapping(n *yaml.Node, what string, keys []key) error {
 			hint := nearest.Hint(name, names)
 			if hint == "" {
 				hint = ": there are " + strings.Join(names, ", ")
+			}
+			if !named.MatchString(name) { // of a file that is no policy, but a secret
+				return bad(n.Content[i], "%s has a key that is none%s", what, hint)
 			}
 			return bad(n.Content[i], "%s has no key %q%s", what, name, hint)
 		case seen[name]:
