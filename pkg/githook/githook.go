@@ -69,7 +69,9 @@ func ReadUpdates(r io.Reader) (list []Update, left int, err error) {
 		}
 		list = append(list, Update{f[0], f[1], f[2], f[3]})
 	}
-	if err := s.Err(); err != nil {
+	if err := s.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, 0, fmt.Errorf("a line of more than %d KiB is not one for a pre-push hook: git writes LOCAL-REF LOCAL-ID REMOTE-REF REMOTE-ID", bufio.MaxScanTokenSize>>10)
+	} else if err != nil {
 		return nil, 0, fmt.Errorf("reading the lines of git: %w", err)
 	}
 	return list, left, nil

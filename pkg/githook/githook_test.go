@@ -181,3 +181,11 @@ func TestWithoutVariables(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestLongUpdate checks that a line that is too long for git's has an error that says what git writes.
+func TestLongUpdate(t *testing.T) {
+	_, _, err := ReadUpdates(strings.NewReader(strings.Repeat("a", 1<<17)))
+	if err == nil || err.Error() != "a line of more than 64 KiB is not one for a pre-push hook: git writes LOCAL-REF LOCAL-ID REMOTE-REF REMOTE-ID" {
+		t.Error(err)
+	}
+}
