@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/explain"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/scan"
@@ -57,7 +58,7 @@ func explainCommand() *cli.Command {
 			}
 			text := strings.Join(c.Args().Slice(), " ")
 			if page := pageOf(set, x, text); page != "" {
-				_, err := io.WriteString(c.App.Writer, page)
+				_, err := io.WriteString(plain.NewWriter(c.App.Writer, false), page)
 				return err
 			}
 			if text, err = textOf(text); err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -170,6 +172,23 @@ func TestHostileRegistry(t *testing.T) {
 				t.Errorf("status %d, and %q", got, errs.String())
 			}
 			plaintest.Lawful(t, fmt.Sprintf("a registry's %d", status), errs.String()+out.String(), false)
+		}
+	}
+}
+
+// TestHostilePack checks that control and bidirectional characters in the texts of a pack do not
+// reach the terminal.
+func TestHostilePack(t *testing.T) {
+	dir := t.TempDir()
+	pack := "rules:\n- {id: own, severity: note, title: \"t\\u202e\", doc: \"d\\e[31m\\u202e\\a\", sources: [\"s\\e\"]}\n"
+	if err := os.WriteFile(filepath.Join(dir, "own.yaml"), []byte(pack), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"rules"}, {"rules", "own"}, {"explain", "own"}} {
+		var out, errs bytes.Buffer
+		args = append([]string{"imgcheck", args[0], "--rules", dir}, args[1:]...)
+		if status := run(context.Background(), args, &out, &errs); status != exitOK || !strings.Contains(out.String(), "\\u202e") || strings.ContainsAny(out.String(), "\u202e\x1b\a") {
+			t.Errorf("%q: %d, %q, %s", args, status, out.String(), errs.String())
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/imgcheck/imgcheck/internal/nearest"
+	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/dockerlint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/scan"
@@ -38,7 +39,7 @@ func rulesCommand() *cli.Command {
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprint(c.App.Writer, r.Page())
+				_, err = fmt.Fprint(plain.NewWriter(c.App.Writer, false), r.Page())
 				return err
 			}
 			return fmt.Errorf("rules takes one rule, not %d: see `imgcheck rules --help`", c.NArg())
@@ -47,7 +48,7 @@ func rulesCommand() *cli.Command {
 }
 
 func listRules(c *cli.Context, set *packs.Packs) error {
-	w := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(plain.NewWriter(c.App.Writer, false), 0, 0, 2, ' ', 0)
 	for _, r := range set.SortedRules() {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", r.ID, r.Weight(), r.Title)
 	}
