@@ -123,6 +123,7 @@ type Provenance struct {
 	target     string
 	operations map[string]*operation // by their IDs
 	made       [][]string            // by layer: the step:output that have made it
+	placed     map[string][]*Line    // results of places
 	located    int                   // places that were looked up
 	shipped    map[*text]map[int]bool
 }
@@ -228,15 +229,11 @@ func (p *Provenance) locate(layers []source.Layer) error {
 	found := make([]candidates, len(layers))
 	at := positions(layers)
 	matched := false
-	places := map[string][]*Line{}
+	p.placed = map[string][]*Line{}
 	for _, key := range slices.Sorted(maps.Keys(p.meta.Layers)) {
 		chains := p.meta.Layers[key]
 		step, _, _ := strings.Cut(key, ":")
-		lines, ok := places[step]
-		if !ok {
-			lines = p.bases(step, p.places(step))
-			places[step] = lines
-		}
+		lines := p.bases(step, p.places(step))
 		for _, chain := range chains {
 			n := len(chain)
 			if n == 0 {
@@ -253,7 +250,10 @@ func (p *Provenance) locate(layers []source.Layer) error {
 			}
 		}
 	}
-	if !matched {
+	switch {
+	case p.located > maxLocated:
+		return fmt.Errorf("the steps of its provenance have more than %d places", maxLocated)
+	case !matched:
 		return errUnmatched
 	}
 	p.Lines, p.made = make([]*Line, len(layers)), make([][]string, len(layers))
@@ -378,8 +378,17 @@ const maxPlaces = 100
 // hundred.
 const maxLocated = 10_000
 
-// places returns the instructions of a step.
-func (p *Provenance) places(step string) (list []*Line) {
+// places returns the instructions of a step, which the caller does not change.
+func (p *Provenance) places(step string) []*Line {
+	list, ok := p.placed[step]
+	if !ok {
+		list = p.place(step)
+		p.placed[step] = list
+	}
+	return list
+}
+
+func (p *Provenance) place(step string) (list []*Line) {
 	for _, l := range p.meta.Source.Locations[step].Locations {
 		if p.located++; p.located > maxLocated {
 			return nil
