@@ -114,7 +114,9 @@ func (p place) files(at int) []file {
 func (f *file) path() string { return "/" + strconv.Itoa(f.at+1) + "/" + f.rel }
 
 // link returns the path as it stands in the overview and in a request, relative to the overview.
-func (f *file) link() string { return strings.TrimPrefix((&url.URL{Path: f.path()}).EscapedPath(), "/") }
+func (f *file) link() string {
+	return strings.TrimPrefix((&url.URL{Path: f.path()}).EscapedPath(), "/")
+}
 
 // isPage reports whether the file is a page, and not JSON.
 func (f *file) isPage() bool { return path.Ext(f.rel) == ".html" }
