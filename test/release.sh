@@ -3,7 +3,7 @@
 # and compares them, and the list of modules with those that the program says it has. Signs
 # the release and installs it with its key. Makes the container image, runs the program in it
 # as the image's user, and has it scan its own image. Then installs the program as
-# pre-commit does, for this and other systems. Needs root.
+# pre-commit does, and checks the types of all packages for other systems. Needs root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tmp=$(mktemp -d)
@@ -41,5 +41,5 @@ chroot --userspec=65532:65532 "$tmp/bundle/rootfs" /usr/local/bin/imgcheck demo 
 # https://github.com/pre-commit/pre-commit/blob/main/pre_commit/languages/golang.py
 GOBIN=$tmp/bin go install ./...
 [ "$(ls "$tmp/bin")" = imgcheck ] || { echo "go install ./... puts more on PATH than imgcheck:" "$tmp"/bin/* >&2; exit 1; }
-go run ./test/types/main.go darwin windows || { echo "go install ./... fails there" >&2; exit 1; }
+go run ./test/types/main.go darwin windows || { echo "go install ./... fails on these systems" >&2; exit 1; }
 echo "The release is the same wherever it is built, its image runs, and pre-commit gets imgcheck alone." >&2

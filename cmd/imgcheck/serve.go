@@ -25,9 +25,10 @@ func serveCommand() *cli.Command {
 		Description: "REPORT is a file that `imgcheck scan -o json=FILE` or `-o html=FILE` wrote. serve prints an address of\n" +
 			"this machine, at which a browser finds an overview of all reports, also of those in a DIRECTORY and\n" +
 			"below it, and a page for each. A reload reads the files again. It ends with Ctrl-C.\n\n" +
-			"Only this machine can reach the address, and only who knows it: it has a key, which is new each time.\n" +
-			"With --open other users may see it in the list of processes. serve writes nothing, and opens no other\n" +
-			"files; it does not follow links in a DIRECTORY.\n\n" +
+			"Only this machine can reach the address. It begins with a key, which is new each time; serve refuses\n" +
+			"requests without the key. If serve opens the browser, other users of the machine may see the address\n" +
+			"in the list of processes. serve writes nothing, and opens no other files; it does not follow links in\n" +
+			"a DIRECTORY.\n\n" +
 			"Examples:\n" +
 			"   imgcheck serve report.json\n" +
 			"   imgcheck serve --port 8080 reports/",

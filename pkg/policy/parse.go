@@ -285,7 +285,7 @@ func mapping(n *yaml.Node, what string, keys []key) error {
 				hint = ": there are " + strings.Join(names, ", ")
 			}
 			if !named.MatchString(name) { // of a file that is no policy, but a secret
-				return bad(n.Content[i], "%s has a key that is none%s", what, hint)
+				return bad(n.Content[i], "%s has an unknown key, which is not shown here%s", what, hint)
 			}
 			return bad(n.Content[i], "%s has no key %q%s", what, name, hint)
 		case seen[name]:

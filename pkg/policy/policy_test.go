@@ -100,7 +100,7 @@ var badFiles = []struct {
 	{"indexes: {keys: a.pub}", `f:1: keys: want a list, not "a.pub"`, true},
 	{"rules: [a]", "f:1: want text, not a list", true},
 	{"{}\n---\n{}", "f: more than one document", false},
-	{"root:$6$hunter2:20228::\n", "f:1: the file has a key that is none: there are extends", true},
+	{"root:$6$hunter2:20228::\n", "f:1: the file has an unknown key, which is not shown here: there are extends", true},
 	{"hunter2 of a file that extends names", "f:1: the file: want keys and values, not a text", true},
 	{"targets: [" + strings.Repeat("L4,", maxTargets+1) + "]", "f:1: there are more than 1000 targets", false},
 }

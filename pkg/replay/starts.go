@@ -611,36 +611,37 @@ func (st *starter) believeSymbol(f *StartFailure) {
 		if known.Path != u.Path || known.Message != u.Message {
 			continue
 		}
-		if by := followerOf(f); by > known.followed || by == known.followed && by > nobody && !known.Verdict.Severity.AtLeast(f.Verdict.Severity) {
-			known.Verdict, known.followed = f.Verdict, by
+		if by := judgeOf(f); by > known.judge || by == known.judge && by > noRun && !known.Verdict.Severity.AtLeast(f.Verdict.Severity) {
+			known.Verdict, known.judge = f.Verdict, by
 		}
 		known.Effects = append(known.Effects, f.Effects...)
 		return
 	}
 	if f.Doubt == "" {
-		u.followed = followerOf(f)
+		u.judge = judgeOf(f)
 		st.re.ev.Unbound = append(st.re.ev.Unbound, u)
 	}
 }
 
-// A follower is what was followed to a failure whose verdict is known.
-type follower uint8
+// judge names the run of a program whose failure gives a missing symbol its verdict. A later one
+// decides over an earlier one.
+type judge uint8
 
 const (
-	nobody follower = iota
-	packageImport
-	imageProgram
+	noRun      judge = iota // no run ends by the symbol, or catches its failure
+	otherRun                // the import of a package, or a program that the image may not run
+	certainRun              // the program that the image runs
 )
 
-// followerOf returns what was followed to a failure that ends its program, or is caught.
-func followerOf(f *StartFailure) follower {
+// judgeOf returns the run that a failure ends, or that catches it.
+func judgeOf(f *StartFailure) judge {
 	switch {
 	case !f.Ends && f.Caught == "":
-		return nobody
+		return noRun
 	case f.Start.Package == "" && f.Start.Certain:
-		return imageProgram
+		return certainRun
 	}
-	return packageImport
+	return otherRun
 }
 
 // doubt marks the exceptions of a tree that are not the loader's as uncertain, if there is

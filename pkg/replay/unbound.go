@@ -26,8 +26,8 @@ type Unbound struct {
 
 	// unseen marks a file of which no source in the image says who opens it (see [Unseen]).
 	unseen bool
-	// followed says whose failure the verdict is on.
-	followed follower
+	// judge is the run whose failure has given the verdict.
+	judge judge
 	// here has the files and SONAMEs of the process if its program is not known: files
 	// outside of it may define the symbol. It is nil if the program is known.
 	here map[string]bool

@@ -172,7 +172,7 @@ func (un *Unseen) judgeSymbols(list []Unbound) {
 	for i := range list {
 		u := &list[i]
 		_, unit := un.re.units.unitOf(u.Path)
-		if !u.unseen || u.followed > nobody || unit == "" {
+		if !u.unseen || u.judge > noRun || unit == "" {
 			continue
 		}
 		serves := func(o *Object) bool {
