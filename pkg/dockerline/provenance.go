@@ -121,11 +121,11 @@ type Provenance struct {
 	meta       *metadata
 	texts      []*text // by source index; nil for another language's
 	target     string
-	operations map[string]*operation // by their IDs
-	made       [][]string            // by layer: the step:output that have made it
-	placed     map[string][]*Line    // results of places
-	located    int                   // places that were looked up
-	shipped    map[*text]map[int]bool
+	operations map[string]*operation  // by their IDs
+	made       [][]string             // by layer: the step:output that have made it
+	placed     map[string][]*Line     // results of places
+	located    int                    // places that were looked up
+	shipped    map[*text]map[int]bool // results of stages
 }
 
 // FromProvenance reads an image's provenance. The error says why no layer has a line.
@@ -149,7 +149,7 @@ func FromProvenance(raw []byte, layers []source.Layer) (*Provenance, error) {
 
 func (s *statement) build() (*Provenance, error) {
 	p := &s.Predicate
-	b := &Provenance{meta: &p.RunDetails.Metadata.BuildKit, operations: map[string]*operation{}}
+	b := &Provenance{meta: &p.RunDetails.Metadata.BuildKit, operations: map[string]*operation{}, placed: map[string][]*Line{}, shipped: map[*text]map[int]bool{}}
 	uri, file, args := p.BuildDefinition.External.ConfigSource.URI, p.BuildDefinition.External.ConfigSource.Path, p.BuildDefinition.External.Request.Args
 	raw := p.BuildDefinition.Internal.Config.Steps
 	switch {
@@ -229,7 +229,6 @@ func (p *Provenance) locate(layers []source.Layer) error {
 	found := make([]candidates, len(layers))
 	at := positions(layers)
 	matched := false
-	p.placed = map[string][]*Line{}
 	for _, key := range slices.Sorted(maps.Keys(p.meta.Layers)) {
 		chains := p.meta.Layers[key]
 		step, _, _ := strings.Cut(key, ":")
@@ -458,9 +457,6 @@ func (p *Provenance) stages(t *text) map[int]bool {
 		for _, i := range t.file.Chain(target) {
 			of[i] = true
 		}
-	}
-	if p.shipped == nil {
-		p.shipped = map[*text]map[int]bool{}
 	}
 	p.shipped[t] = of
 	return of

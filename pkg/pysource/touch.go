@@ -76,12 +76,8 @@ func defaults(text []byte) (list [][]byte) {
 	if bytes.Count(text, []byte(".")) < 2 || bytes.IndexByte(text, '=') < 0 {
 		return nil
 	}
-	i := bytes.IndexByte(text, '(')
-	if n := bytes.IndexByte(text, '['); n >= 0 && n < i { // type parameters
-		i = bracketEnd(text, n)
-		i += bytes.IndexByte(text[i:], '(')
-	}
-	if i < 0 || i >= len(text) || text[i] != '(' {
+	_, i := paramsOf(text)
+	if i < 0 {
 		return nil
 	}
 	end, start := bracketEnd(text, i), -1

@@ -334,20 +334,12 @@ func (w *writer) assign(equal int) {
 // def writes the header of a function without annotations.
 func (w *writer) def() {
 	text := w.src
-	open := bytes.IndexByte(text, '(')
-	if n := bytes.IndexByte(text, '['); n >= 0 && n < open { // type parameters
-		after := bracketEnd(text, n)
-		if open = bytes.IndexByte(text[after:], '('); open >= 0 {
-			open += after
-		}
-		w.copy(0, n)
-	} else if open >= 0 {
-		w.copy(0, open)
-	}
+	name, open := paramsOf(text)
 	if open < 0 {
 		w.copy(0, len(text))
 		return
 	}
+	w.copy(0, name)
 	end := bracketEnd(text, open)
 	w.params(open, end)
 	for end < len(text) && text[end] != ':' { // the annotation of the result
@@ -359,6 +351,21 @@ func (w *writer) def() {
 		end++
 	}
 	w.copy(min(end, len(text)), len(text))
+}
+
+// paramsOf returns the end of the name of a function, before type parameters, and the offset of
+// the bracket that opens its parameters, or -1.
+func paramsOf(text []byte) (name, open int) {
+	open = bytes.IndexByte(text, '(')
+	n := bytes.IndexByte(text, '[')
+	if n < 0 || n >= open {
+		return open, open
+	}
+	after := bracketEnd(text, n)
+	if open = bytes.IndexByte(text[after:], '('); open >= 0 {
+		open += after
+	}
+	return n, open
 }
 
 // params writes the parameters between two brackets without their annotations.
