@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/imgcheck/imgcheck/internal/imagetest"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -50,8 +51,8 @@ func TestPlansAndSources(t *testing.T) {
 			got = append(got, plansAndSources(t, strings.TrimSuffix(name, ".txtar"), text)...)
 		}
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("testdata/plans.txt is not what the images show:\n%s", strings.Join(got, "\n"))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("testdata/plans.txt is not what the images show (-file +images):\n%s", diff)
 	}
 }
 
