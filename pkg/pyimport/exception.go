@@ -20,6 +20,9 @@ type exception struct {
 	// after is a certain failure of the host whose handler raises this one, or that the
 	// function which raises it has caught before; nil if there is none.
 	after *Failure
+	// ended reports that it has ended the import of a module, or is raised in place of one
+	// that has.
+	ended bool
 }
 
 // exceptionTree has the builtin exceptions, each with its base (Lib/test/exception_hierarchy.txt).
@@ -451,18 +454,15 @@ func (r *Run) execRaise(s *pysource.Raise) {
 		r.raised = &exception{of: i, doubt: "an exception that is not known", vague: true}
 		return
 	}
-	r.raised = &exception{of: i, doubt: r.raiseDoubt(s), after: r.handled()}
+	r.raised = &exception{of: i, after: r.handled()}
+	if n := len(r.frame.caught); n > 0 {
+		handled := r.frame.caught[n-1]
+		r.raised.doubt = handled.doubt
+		r.raised.ended = handled.ended && r.certain()
+	}
 	for _, e := range r.frame.caught {
 		if e.of == i {
-			r.raised.doubt, r.raised.from = e.doubt, e.from
+			r.raised.doubt, r.raised.from, r.raised.ended = e.doubt, e.from, e.ended
 		}
 	}
-}
-
-// raiseDoubt returns the doubt of the exception that a handler has caught.
-func (r *Run) raiseDoubt(*pysource.Raise) string {
-	if n := len(r.frame.caught); n > 0 {
-		return r.frame.caught[n-1].doubt
-	}
-	return ""
 }

@@ -361,7 +361,12 @@ func (r *Run) setOrigin(m *module, spec *pyenv.Spec) {
 func (r *Run) execModule(m *module, spec *pyenv.Spec) {
 	depth, left := r.depth, r.budget-r.steps // the steps of a call are its own
 	r.depth = 0
-	defer func() { r.depth, r.budget = depth, r.steps+left }()
+	defer func() {
+		r.depth, r.budget = depth, r.steps+left
+		if r.raised != nil {
+			r.raised.ended = true
+		}
+	}()
 	switch spec.Kind {
 	case pyenv.Namespace:
 		return
