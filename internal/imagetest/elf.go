@@ -36,6 +36,7 @@ type ELF struct {
 	GPU        []Fatbin
 
 	Pad         int64 // zero bytes before the segment of the dynamic section
+	Tail        int64 // zero bytes of data behind all other, as CUDA 13's libcufft.so has GPU code there
 	Gap         int64 // with TablesAtEnd: zero bytes between the string table and the dynamic section
 	TablesAtEnd bool  // the string table lies beside the dynamic section, as patchelf writes them
 	DynstrAfter bool  // with TablesAtEnd: the string table follows the dynamic section
@@ -182,13 +183,19 @@ func (e *ELF) Validate() error {
 	if e.Pad < 0 || e.Gap < 0 || e.Pad > maxPad || e.Gap > maxPad {
 		return fmt.Errorf("pad and gap must lie between 0 and %d bytes", int64(maxPad))
 	}
+	if e.Tail < 0 || e.Tail > maxTail {
+		return fmt.Errorf("tail must lie between 0 and %d bytes", maxTail)
+	}
 	if e.is32() && e.Pad+e.Gap > 1<<30 {
 		return fmt.Errorf("pad and gap of a 32-bit file must not exceed 1GiB")
 	}
 	return nil
 }
 
-const maxPad = 1 << 40
+const (
+	maxPad  = 1 << 40
+	maxTail = 16 << 20 // it is held in memory
+)
 
 func (s Symbol) versionDirective() string {
 	if s.Defined {

@@ -250,6 +250,9 @@ func (o *object) addWritable() {
 		dynstr.before = uint64(o.e.Gap)
 		o.add(&o.rw, dynstr)
 	}
+	if o.e.Tail > 0 {
+		o.add(&o.rw, section{name: ".tail", flags: elf.SHF_WRITE, align: 8, data: make([]byte, o.e.Tail)})
+	}
 }
 
 func (o *object) addData() {

@@ -143,6 +143,7 @@ var directives = map[string]func(e *ELF, arg string) error{
 	"rodata":    (*ELF).parseRodata,
 	"gpu":       (*ELF).parseGPU,
 	"pad":       func(e *ELF, arg string) error { return parseSizeTo(&e.Pad, arg) },
+	"tail":      func(e *ELF, arg string) error { return parseSizeTo(&e.Tail, arg) },
 	"gap":       func(e *ELF, arg string) error { return parseSizeTo(&e.Gap, arg) },
 }
 
@@ -418,6 +419,9 @@ func (e *ELF) textNumbers(line func(word, arg string)) {
 	}
 	if e.Pad != 0 {
 		line("pad", formatSize(e.Pad))
+	}
+	if e.Tail != 0 {
+		line("tail", formatSize(e.Tail))
 	}
 	if e.Gap != 0 {
 		line("gap", formatSize(e.Gap))

@@ -16,7 +16,7 @@ import (
 
 // CodecVersion is the version of the form that [Object.AppendBinary] writes and of the
 // fields that [ReadSymbols] sets. A change of either raises it.
-const CodecVersion = 14
+const CodecVersion = 15
 
 // maxWeight limits the size of the symbols of a decoded object, in bytes.
 const maxWeight = 256 << 20
@@ -81,6 +81,7 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 		e.uint(uint64(v))
 	}
 	e.int(o.LoadEnd)
+	e.int(o.LazyTail)
 	e.uint(o.TLSSize)
 	if l := o.Libc; l != nil {
 		e.uint(flags(l.Musl, l.StackTunable))
@@ -166,6 +167,7 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 		r.MinKernel[i] = uint32(d.uint(1<<32 - 1))
 	}
 	r.LoadEnd = d.int()
+	r.LazyTail = d.int()
 	r.TLSSize = d.uint(1<<64 - 1)
 	if libc {
 		r.Libc = &Libc{}

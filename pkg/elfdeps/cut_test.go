@@ -57,10 +57,11 @@ func TestCutNames(t *testing.T) {
 	}
 }
 
-// TestTruncated cuts a library at the edges of its last pages and lets the real loader open
-// it: the process is killed exactly where Truncated reports true. It closes a false alarm: a
+// TestTruncated cuts libraries at the edges of their last pages and lets the real loader open
+// them: the process is killed exactly where Truncated reports true. It closes false alarms: a
 // libcublas.so.13 that lacked the 4096 bytes of its section headers, and no page of its
-// segments, was reported to kill PyTorch, JAX and CuPy, which worked with it.
+// segments, was reported to kill PyTorch, JAX and CuPy, which worked with it; and half of a
+// libcufft.so.12, whose other half no loader touches, to kill PyTorch.
 func TestTruncated(t *testing.T) {
 	tooltest.Need(t, "gcc", "gcc")
 	dir := t.TempDir()
@@ -72,30 +73,48 @@ func TestTruncated(t *testing.T) {
 		return file
 	}
 	lib, program := filepath.Join(dir, "whole.so"), filepath.Join(dir, "open")
-	tooltest.Output(t, "gcc", "-shared", "-fPIC", "-o", lib, write("lib.c", "char data[9000] = {1}; char *f(void) { return data; }"))
 	tooltest.Output(t, "gcc", "-o", program, write("open.c", "#include <dlfcn.h>\nint main(int c, char **v) { return !dlopen(v[1], RTLD_NOW); }"), "-ldl")
-	whole, err := os.ReadFile(lib)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := Read(strings.NewReader(string(whole)), int64(len(whole)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const page = 4096
-	last := (o.LoadEnd - 1) / page * page
-	for _, size := range []int64{int64(len(whole)), o.LoadEnd, o.LoadEnd - 1, last + 1, last, last - 1, last - page + 1} {
-		err := exec.Command(program, write("cut.so", string(whole[:size]))).Run()
-		killed := false
-		if exit, ok := err.(*exec.ExitError); ok {
-			killed = exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGBUS
+	for _, c := range []struct {
+		text string
+		lazy bool // the loader touches only the first pages of the data
+	}{
+		{"char data[9000] = {1}, zeros[9000]; char *f(void) { return data + *zeros; }", false},
+		{"char data[200000] = {1}; char *f(void) { return data; }", true},
+		// The page in which the data ends is filled with zeros.
+		{"char data[200000] = {1}, zeros[9000]; char *f(void) { return data + *zeros; }", false},
+	} {
+		tooltest.Output(t, "gcc", "-shared", "-fPIC", "-nostdlib", "-o", lib, write("lib.c", c.text))
+		whole, err := os.ReadFile(lib)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if err != nil && !killed {
-			t.Fatalf("%d bytes: %v", size, err)
+		o, err := Read(strings.NewReader(string(whole)), int64(len(whole)))
+		if err != nil {
+			t.Fatal(err)
 		}
-		m := &Module{Object: o, File: &File{Size: size}}
-		if m.Truncated() != killed {
-			t.Errorf("%d bytes of %d mapped ones: Truncated returns %t, killed under the real loader: %t", size, o.LoadEnd, m.Truncated(), killed)
+		if (o.LazyTail > 0) != c.lazy {
+			t.Errorf("%s: no loader touches %d bytes", c.text, o.LazyTail)
+		}
+		const page = 4096
+		touched := o.LoadEnd - o.LazyTail
+		last := (touched - 1) / page * page
+		sizes := []int64{int64(len(whole)), o.LoadEnd, o.LoadEnd - o.LazyTail/2, touched, last}
+		if !c.lazy {
+			sizes = append(sizes, o.LoadEnd-1, last+1, last-1, last-page+1)
+		}
+		for _, size := range sizes {
+			err := exec.Command(program, write("cut.so", string(whole[:size]))).Run()
+			killed := false
+			if exit, ok := err.(*exec.ExitError); ok {
+				killed = exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGBUS
+			}
+			if err != nil && !killed {
+				t.Fatalf("%s: %d bytes: %v", c.text, size, err)
+			}
+			m := &Module{Object: o, File: &File{Size: size}}
+			if m.Truncated() != killed {
+				t.Errorf("%s: %d bytes of %d mapped ones: Truncated returns %t, killed under the real loader: %t", c.text, size, o.LoadEnd, m.Truncated(), killed)
+			}
 		}
 	}
 }

@@ -76,6 +76,9 @@ type Object struct {
 	MinKernel [3]uint32 `json:",omitzero"`  // .note.ABI-tag of a Linux object
 	LoadEnd   int64     `json:",omitempty"` // largest p_offset+p_filesz of a PT_LOAD, in bytes
 	TLSSize   uint64    `json:",omitempty"` // p_memsz of PT_TLS, in bytes
+	// LazyTail are the bytes before LoadEnd that a loader maps, and neither reads nor writes
+	// while it loads the object, as far as its headers tell; 0 if they do not tell it.
+	LazyTail int64 `json:",omitempty"`
 
 	// Symbols is set by [ReadSymbols] if the symbol table could be read.
 	Symbols *Symbols `json:",omitempty"`

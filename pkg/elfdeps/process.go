@@ -47,15 +47,23 @@ type Module struct {
 	syms           *Symbols // of its object, see symbols
 }
 
-// Truncated reports whether the file ends before the last page that its segments
-// map. No loader notices; the process dies by SIGBUS when it touches such a page. The
-// rest of the page in which the file ends reads as zeros (mmap(2)).
-func (m *Module) Truncated() bool {
+// Truncated reports whether the file ends before the last page that a loader reads or writes
+// while it loads the object. No loader notices; the process dies by SIGBUS when it touches
+// such a page. The rest of the page in which the file ends reads as zeros (mmap(2)).
+func (m *Module) Truncated() bool { return m.endsBefore(0) }
+
+// Short reports whether the file ends before the last page that its segments map, be it that
+// the loader touches such a page or only a use of the object does.
+func (m *Module) Short() bool { return m.endsBefore(m.Object.LazyTail) }
+
+// endsBefore reports whether the file ends before the last page that the loader touches, or
+// before one that lies up to tail bytes behind it.
+func (m *Module) endsBefore(tail int64) bool {
 	if m.File == nil {
 		return false
 	}
 	page := pageSize(m.Object.Machine)
-	return m.Object.LoadEnd > (m.File.Size+page-1)/page*page
+	return m.Object.LoadEnd-m.Object.LazyTail+tail > (m.File.Size+page-1)/page*page
 }
 
 // pageSize returns the size in bytes of the largest pages that Linux maps files by on a

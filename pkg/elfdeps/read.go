@@ -96,14 +96,17 @@ func (rd *Reader) read(r io.Reader, size int64, symbols bool) (*Object, error) {
 // reader reads one object. It grants its wishes in the order of their offsets, so that
 // the stream need not go back; a granted wish may add others.
 type reader struct {
-	w      *window
-	obj    *Object
-	order  binary.ByteOrder
-	wide   bool // ELFCLASS64
-	loads  []segment
-	wishes []wish
-	spare  int            // bytes of strings that the object may still hold
-	told   map[string]int // number of reasons in Unread, by part
+	w     *window
+	obj   *Object
+	order binary.ByteOrder
+	wide  bool // ELFCLASS64
+	loads []segment
+	// touchEnd is the end of the parts with a program header of their own that a loader reads
+	// or writes, as an offset in the file.
+	touchEnd uint64
+	wishes   []wish
+	spare    int            // bytes of strings that the object may still hold
+	told     map[string]int // number of reasons in Unread, by part
 
 	strtab  []byte
 	dyn     map[elf.DynTag][]uint64
@@ -281,6 +284,7 @@ func (p *reader) programHeaders(b []byte) {
 		case elf.PT_DYNAMIC:
 			if s.filesz > 0 {
 				dynamic = &segs[i]
+				p.touchEnd = max(p.touchEnd, s.off+s.filesz)
 			}
 		case elf.PT_NOTE:
 			if s.filesz > maxNote-notes {
@@ -297,6 +301,9 @@ func (p *reader) programHeaders(b []byte) {
 			}
 		case elf.PT_TLS:
 			o.TLSSize = s.memsz
+			p.touchEnd = max(p.touchEnd, s.off+s.filesz)
+		case elf.PT_GNU_RELRO:
+			p.touchEnd = max(p.touchEnd, s.off+s.filesz)
 		}
 	}
 	if dynamic == nil {
@@ -444,9 +451,62 @@ func (p *reader) offset(addr uint64) (off, room uint64, ok bool) {
 	return 0, 0, false
 }
 
+// touched returns the end of what a loader reads or writes while it loads the object, as an
+// offset in the file: the tables that the dynamic section names, what is made read-only after
+// the relocations, and the page in which a segment ends whose rest is to be zeros
+// (_dl_map_segments, elf/dl-map-segments.h). Relocations of data behind it are not looked at.
+func (p *reader) touched() uint64 {
+	const page = 4096
+	end := p.touchEnd
+	for _, s := range p.loads {
+		if s.memsz > s.filesz && (s.vaddr+s.filesz)%page != 0 {
+			end = max(end, s.off+s.filesz)
+		}
+	}
+	for _, t := range touchedTables {
+		addr, n := p.last(t.tag), uint64(1)
+		if t.size != 0 {
+			n = max(1, p.last(t.size))
+		}
+		for _, s := range p.loads {
+			if addr != 0 && addr >= s.vaddr && addr-s.vaddr < s.filesz {
+				end = max(end, s.off+(addr-s.vaddr)+min(n, s.filesz-(addr-s.vaddr)))
+			}
+		}
+	}
+	return end
+}
+
+// minLazyTail is the least LazyTail, in bytes. A shorter one is likely to be data with
+// relocations.
+const minLazyTail = 64 << 10
+
+// touchedTables are the tables that a loader reads, or calls the functions of, with the tags
+// of their sizes in bytes.
+var touchedTables = []struct{ tag, size elf.DynTag }{
+	{elf.DT_STRTAB, elf.DT_STRSZ},
+	{elf.DT_SYMTAB, 0},
+	{elf.DT_HASH, 0},
+	{elf.DT_GNU_HASH, 0},
+	{elf.DT_RELA, elf.DT_RELASZ},
+	{elf.DT_REL, elf.DT_RELSZ},
+	{elf.DT_JMPREL, elf.DT_PLTRELSZ},
+	{elf.DT_PLTGOT, 0},
+	{elf.DT_VERSYM, 0},
+	{elf.DT_VERNEED, 0},
+	{elf.DT_VERDEF, 0},
+	{elf.DT_INIT, 0},
+	{elf.DT_INIT_ARRAY, elf.DT_INIT_ARRAYSZ},
+}
+
 // finish sets the object's fields from the tables that were read.
 func (p *reader) finish() {
 	o := p.obj
+	if p.dyn != nil && o.LoadEnd > 0 {
+		if tail := o.LoadEnd - int64(min(p.touched(), uint64(o.LoadEnd))); tail >= minLazyTail {
+			o.LazyTail = tail
+		}
+	}
 	if p.strtab != nil {
 		o.Needed = p.names(elf.DT_NEEDED)
 		o.Auxiliary = p.names(elf.DT_AUXILIARY)

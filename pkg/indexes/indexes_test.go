@@ -611,17 +611,17 @@ func TestForeignSubject(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	alone(t)
 	ref := inRegistry(t, server(t, true, nil), "org/app", testImage(t))
-	asked := 0
+	var asked atomic.Int32
 	refusing := server(t, true, func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if asked++; r.URL.Path != "/v2/" {
+			if asked.Add(1); r.URL.Path != "/v2/" {
 				w.WriteHeader(http.StatusForbidden)
 			}
 		})
 	})
 	m, r := newMachine(t), reader(place(t, refusing+"/indexes"), false)
-	if m.scan(ref, r); m.read < bulk || asked > 10 {
-		t.Errorf("%d bytes are read, %d requests", m.read, asked)
+	if m.scan(ref, r); m.read < bulk || asked.Load() > 10 {
+		t.Errorf("%d bytes are read, %d requests", m.read, asked.Load())
 	}
 	if lines := r.Lines(); len(lines) != 1 || !strings.Contains(lines[0], "without indexes of "+refusing+"/indexes: "+refusing+" refused the login") {
 		t.Errorf("it says %q", lines)

@@ -11,10 +11,11 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
-// shortLibraries returns a finding for each GPU library whose file ends within the last page
-// that its segments map: the process is not killed, and reads zeros in place of data. Without
-// the last 4096 bytes of their files, libcublas.so.13 works on a machine with a GPU, and
-// libcusparse.so.12 and libcurand.so.10 do not.
+// shortLibraries returns a finding for each GPU library whose file ends before its segments do,
+// and that can be loaded all the same. Within the last page that they map the process reads
+// zeros in place of data: without the last 4096 bytes of their files, libcublas.so.13 works on
+// a machine with a GPU, and libcusparse.so.12 and libcurand.so.10 do not. Behind it lies what no
+// loader touches, GPU code: PyTorch can be imported with half of CUDA 13's libcufft.so.12.
 func shortLibraries(pass *Pass) []Finding {
 	var list []Finding
 	for _, o := range pass.Files.Objects {
@@ -24,11 +25,16 @@ func shortLibraries(pass *Pass) []Finding {
 			continue
 		}
 		lacks := file.Object.LoadEnd - file.Size
-		if m := (&elfdeps.Module{Object: file.Object, File: file}); lacks <= 0 || m.Truncated() {
+		m := &elfdeps.Module{Object: file.Object, File: file}
+		if lacks <= 0 || m.Truncated() {
 			continue // the file is whole, or the process is killed, which missed reports
 		}
+		clause := "short"
+		if m.Short() {
+			clause = "cut"
+		}
 		name := path.Base(o.Path)
-		f := pass.say("unusable-library", "short", packs.Values{"library": name, "lacks": strconv.FormatInt(lacks, 10)})
+		f := pass.say("unusable-library", clause, packs.Values{"library": name, "lacks": strconv.FormatInt(lacks, 10)})
 		f.Subject, f.Library, f.Family, f.Affected, f.Present = o.Path, name, family.ID, []string{o.Path}, []replay.File{pass.Image.File(o.Path)}
 		f.advise(wholeFix(pass, o.Path)...)
 		list = append(list, f)

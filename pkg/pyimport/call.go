@@ -219,8 +219,8 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 	if e := r.raised; e != nil && r.depth == 0 && e.from == nil && r.survived != nil && r.certain() {
 		e.after = r.survived
 	} else if e != nil && r.depth == 0 && e.from == nil && e.after == nil && !e.ended && e.of.of.builtinBase() != "SystemExit" && !r.expectedHere(e) {
-		// A value that was followed wrongly is likelier than a function that fails. What the
-		// statements of a module raise is as certain as where the program imports it itself.
+		// A value that was followed wrongly is likelier than a function that fails. An
+		// exception of a module's statements is as certain as where the program imports it itself.
 		r.raised = nil
 		r.note("the call of " + f.name + " may raise " + e.of.of.name)
 		return unknownf("the result of %s, which may fail", f.name)
