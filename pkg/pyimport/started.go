@@ -61,6 +61,9 @@ func (r *Run) brokenOwn(name string, e *exception) bool {
 		return false
 	}
 	f := e.failure()
+	if n := failedIn(r.node, f); n.Failed == f && strings.HasPrefix(n.Name, root+".") {
+		name = n.Name // perhaps of a module that it imports
+	}
 	switch _, last, _ := cutLast(name); f.Type {
 	case "ModuleNotFoundError":
 		lacked, ok := strings.CutPrefix(f.Text, "No module named '")
@@ -111,13 +114,19 @@ func (r *Run) broken(e *exception) bool {
 	return spec != nil && doubt == ""
 }
 
+// failedIn returns the innermost module below n that a failure comes from, or n.
+func failedIn(n *Node, f *Failure) *Node {
+	for len(n.Nodes) > 0 && n.Nodes[len(n.Nodes)-1].Failed == f {
+		n = n.Nodes[len(n.Nodes)-1]
+	}
+	return n
+}
+
 // fromStandard reports whether a module of the standard library has the import that a
 // failure below a node comes from: one that is there whole has what it imports, apart from
 // extension modules for other libraries (_tkinter).
 func (r *Run) fromStandard(n *Node, f *Failure) bool {
-	for len(n.Nodes) > 0 && n.Nodes[len(n.Nodes)-1].Failed == f {
-		n = n.Nodes[len(n.Nodes)-1]
-	}
+	n = failedIn(n, f)
 	return n.Failed == f && strings.HasPrefix(n.At, r.in.StdLib+"/") && !strings.Contains(n.At, "-packages/")
 }
 
@@ -127,9 +136,7 @@ var lacksName = regexp.MustCompile(`^cannot import name '[^']+' from (?:partiall
 // fromOwn reports whether the import that a failure below a node comes from stands in a module
 // of the same top-level package as the module that lacks the name.
 func (r *Run) fromOwn(n *Node, f *Failure, lacks string) bool {
-	for len(n.Nodes) > 0 && n.Nodes[len(n.Nodes)-1].Failed == f {
-		n = n.Nodes[len(n.Nodes)-1]
-	}
+	n = failedIn(n, f)
 	root, _, _ := strings.Cut(lacks, ".")
 	own, _, _ := strings.Cut(n.Name, ".")
 	return n.Failed == f && own == root

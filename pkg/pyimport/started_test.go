@@ -193,6 +193,16 @@ func TestBrokenOwn(t *testing.T) {
 		{"without a library", host("libx.so.1: cannot open shared object file"), ""},
 		{"without a symbol", host("/site/pkg/part.so: undefined symbol: x"), ""},
 		{"whole", []txtar.File{{Name: "pkg/part.so"}}, ""},
+		{"imports a damaged one", []txtar.File{
+			{Name: "pkg/part.py", Data: []byte("from . import inner\n")},
+			{Name: "pkg/inner.so"},
+			{Name: "host", Data: []byte("/site/pkg/inner.so /site/pkg/inner.so: file too short\n")},
+		}, "ImportError: /site/pkg/inner.so: file too short"},
+		{"imports a damaged one of another package", []txtar.File{
+			{Name: "pkg/part.py", Data: []byte("import other\n")},
+			{Name: "other.so"},
+			{Name: "host", Data: []byte("/site/other.so /site/other.so: file too short\n")},
+		}, ""},
 	} {
 		got, doubt := "", ""
 		if f := cythonRun(t, c.files...).Import("pkg.made").Failed; f != nil {
