@@ -19,14 +19,15 @@ func missed(pass *Pass) []Finding {
 	stepMisses(pass, by)
 	preloadMisses(pass, by)
 	openMisses(pass, by)
-	startMisses(pass, by)
+	groups := noneServe(pass)
+	startMisses(pass, by, groups)
 	var list []Finding
 	for _, key := range slices.Sorted(maps.Keys(by.all)) {
 		f := finding(pass, by.all[key])
 		adviseRequired(pass, &f)
 		list = append(list, f)
 	}
-	return append(list, noneServes(pass)...)
+	return append(list, noneServeFindings(pass, groups)...)
 }
 
 // objectMisses adds the misses of each file that is loaded by itself, or after the
@@ -187,26 +188,76 @@ func meetOpen(pass *Pass, c *cause, m *replay.MissedOpen) {
 	c.part = c.part || m.Front != "" && pass.Packs.Family(m.Front) == pass.Packs.Family(m.Err.Name)
 }
 
-// anyOfGroup are files of a directory of which any one is enough.
-type anyOfGroup struct {
-	of  *packs.Exception
-	dir string
+// noneServing are the files of a directory of which a program needs any one, and of which none
+// can be loaded, because each lacks a library of the system.
+type noneServing struct {
+	of        *packs.Exception
+	dir       string
+	objects   []*replay.Object
+	libraries []string // the first one that each file lacks
+	verdict   packs.Verdict
+	effects   []packs.Effect // on programs that try the files
+	last      *replay.Start  // the last of them
 }
 
-// noneServes returns a finding for each group of files of which one is enough and none can
-// be loaded, because each lacks a library of the system.
-func noneServes(pass *Pass) []Finding {
-	all := map[anyOfGroup][]*replay.Object{}
+// noneServe returns the groups of such files, by the path of each file.
+func noneServe(pass *Pass) map[string]*noneServing {
+	type key struct {
+		of  *packs.Exception
+		dir string
+	}
+	all := map[key]*noneServing{}
 	for _, o := range pass.Files.Objects {
 		if x := pass.Packs.AnyOf.For(o.Path); x != nil && x.Effect != "" {
-			g := anyOfGroup{x, path.Dir(o.Path)}
-			all[g] = append(all[g], o)
+			k := key{x, path.Dir(o.Path)}
+			if all[k] == nil {
+				all[k] = &noneServing{of: x, dir: k.dir}
+			}
+			all[k].objects = append(all[k].objects, o)
 		}
 	}
+	by := map[string]*noneServing{}
+	for _, g := range all {
+		if g.libraries = eachLacks(pass, g.objects); g.libraries == nil {
+			continue
+		}
+		pkg, asked := pass.Evidence.Unseen.AskedFor(g.objects[0])
+		if pkg == "" {
+			pkg = path.Base(g.dir)
+		}
+		g.verdict = judgeUnseen(pass, pkg, asked)
+		for _, o := range g.objects {
+			by[o.Path] = g
+		}
+	}
+	return by
+}
+
+// meet adds a program that tries the files, with its first failure. Its exception is that of the
+// row, not the loader's error about the file that it tries first.
+func (g *noneServing) meet(s *replay.Start, v packs.Verdict, effects []packs.Effect) {
+	if v.Severity != g.verdict.Severity && v.Severity.AtLeast(g.verdict.Severity) {
+		g.verdict = v
+	}
+	if g.last == s {
+		return
+	}
+	g.last = s
+	for _, e := range effects {
+		if e.Error = g.of.Error; e.Text != "" && !slices.Contains(g.effects, e) {
+			g.effects = append(g.effects, e)
+		}
+	}
+}
+
+// noneServeFindings returns the findings for groups, in the order of their messages.
+func noneServeFindings(pass *Pass, groups map[string]*noneServing) []Finding {
 	var list []Finding
-	for g, objects := range all {
-		if libraries := eachLacks(pass, objects); libraries != nil {
-			list = append(list, noneServesFinding(pass, g, objects, libraries))
+	done := map[*noneServing]bool{}
+	for _, g := range groups {
+		if !done[g] {
+			done[g] = true
+			list = append(list, noneServesFinding(pass, g))
 		}
 	}
 	slices.SortFunc(list, func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })
@@ -229,18 +280,19 @@ func eachLacks(pass *Pass, objects []*replay.Object) []string {
 	return slices.Compact(names)
 }
 
-// noneServesFinding returns the finding for a group of files that lack libraries.
-func noneServesFinding(pass *Pass, g anyOfGroup, objects []*replay.Object, libraries []string) Finding {
+// noneServesFinding returns the finding for a group.
+func noneServesFinding(pass *Pass, g *noneServing) Finding {
 	f := pass.say("unresolved-library", "none-serves", packs.Values{
-		"files": path.Base(g.of.Match), "dir": g.dir, "libraries": strings.Join(libraries, ", "),
+		"files": path.Base(g.of.Match), "dir": g.dir, "libraries": strings.Join(g.libraries, ", "),
 	})
-	for _, o := range objects {
+	for _, o := range g.objects {
 		f.Affected = append(f.Affected, o.Path)
 	}
 	slices.Sort(f.Affected)
 	f.NeededBy = pass.Image.FilesOf(f.Affected)
-	f.Effects = []packs.Effect{{Text: g.of.Effect, Error: g.of.Error}}
+	f.Effects = append(slices.Clip(g.effects), packs.Effect{Text: g.of.Effect, Error: g.of.Error})
 	f.advise(packs.Row(g.of.Fix, nil))
+	pass.lowerTo(&f, g.verdict)
 	return f
 }
 

@@ -14,7 +14,7 @@ import (
 
 // startMisses adds the libraries that the Python programs of the image do not find or cannot
 // use.
-func startMisses(pass *Pass, causes *causes) {
+func startMisses(pass *Pass, causes *causes, groups map[string]*noneServing) {
 	ends := map[string]bool{} // causes that end a program of the image's start
 	for _, s := range pass.Evidence.Starts {
 		for i := range s.Failures {
@@ -27,9 +27,18 @@ func startMisses(pass *Pass, causes *causes) {
 			if e == nil || e.Kind == elfdeps.SymbolError || e.Kind == elfdeps.RelocationError || e.Missing() && pass.Packs.FromDriver(e.Name) {
 				continue
 			}
+			file := replay.RealPath(pass.Image.FS, by.File())
+			g := groups[file]
+			if g == nil && e.By != nil {
+				g = groups[e.By.Real()]
+			}
+			if g != nil {
+				g.meet(s, f.Verdict, f.Effects)
+				continue // the other files of the group serve as well
+			}
 			c := causes.of(e)
 			c.loading = true
-			c.meet(e, replay.RealPath(pass.Image.FS, by.File()), f.Verdict)
+			c.meet(e, file, f.Verdict)
 			if s.Package != "" && ends[c.id] {
 				continue // the program's own way to it says more
 			}

@@ -80,6 +80,15 @@ func (un *Unseen) Fails(o *Object, e *elfdeps.Error) (pkg string, asked inventor
 	return path.Base(unit), un.wanted.Asked(o.Path, ""), isExtension(o) == extension
 }
 
+// AskedFor returns the package that a file belongs to, or "" if it lies in none, and whether
+// somebody asked for it.
+func (un *Unseen) AskedFor(o *Object) (pkg string, asked inventory.Answer) {
+	if _, unit := un.re.units.unitOf(o.Path); unit != "" {
+		pkg = path.Base(unit)
+	}
+	return pkg, un.wanted.Asked(o.Path, "")
+}
+
 // isExtension reports whether an object is an extension module, by its name or its init
 // function.
 func isExtension(o *Object) bool {
