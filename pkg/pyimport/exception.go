@@ -156,9 +156,6 @@ func (e *exception) failure() *Failure {
 	}
 	if t := e.of.exc; t != nil {
 		f.Text = t.text
-		if t.vague && f.Doubt == "" {
-			f.Doubt = ""
-		}
 	}
 	switch {
 	case e.from != nil:

@@ -47,6 +47,46 @@ except(ImportError,NameError):
 else:pass
 #: print_it
 `},
+		{"the beginning of a long text that a function raises", `import torch
+def load():
+    for version in (7, 6):
+        try:
+            torch.ops.load_library(f"{version}.so")
+            return
+        except Exception:
+            pass
+    raise RuntimeError(
+        f"""Could not load the library. Likely causes:
+          1. It is not installed.
+          {torch.__version__}"""
+        "more")
+def check():
+    try:
+        import fast
+    except ImportError:
+        raise ImportError("%s is not there, and neither is anything that could take its place" % fast)
+    if fast:
+        raise RuntimeError("short's own text is not kept: a quote ends it, and what is left says too little to read")
+load()
+check()
+`, `import torch
+def load():
+ for version in(7,6):
+  try:
+   torch.ops.load_library(f"{version}.so")
+   return
+  except Exception:pass
+ raise RuntimeError(f"Could not load the library. Likely causes:{?}")#9
+def check():#14
+ try:
+  import fast
+ except ImportError:
+  raise ImportError("%s is not there, and neither is anything that could take its place"%fast)
+ if fast:
+  raise RuntimeError(?)
+load()
+check()
+`},
 		{"decorators that return the function, and whether something is found", `import importlib.util
 def mark(fn):
     setattr(fn, "marked", True)

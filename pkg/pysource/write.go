@@ -23,7 +23,7 @@ const (
 func (r *reducer) write(l *logical) {
 	text := r.bytesOf(l)
 	start := len(r.text)
-	w := writer{src: text, out: r.text, brackets: maxBrackets, strings: maxText}
+	w := writer{src: text, out: r.text, brackets: maxBrackets, strings: maxText, raises: bytes.HasPrefix(text, []byte("raise"))}
 	limit := maxKept
 	switch {
 	case l.kind == importLine:
@@ -148,6 +148,7 @@ type writer struct {
 	space             bool // a blank or a comment was skipped
 	word              bool // the last token is a name or a number
 	value             bool // the last token ends an expression: a call or an index may follow
+	raises            bool // the line raises an exception: of its text, the beginning is kept
 }
 
 // copy copies src[i:end].
@@ -237,7 +238,11 @@ func (w *writer) open(i, end int) int {
 		if first := firstModule(w.src[i:closes]); first != nil {
 			w.out = append(append(w.out, first...), ',')
 		}
-		w.out = append(w.out, '?')
+		if begin := firstWords(w.src[i:closes]); w.raises && begin != nil {
+			w.out = append(append(append(w.out, `f"`...), begin...), `{?}"`...)
+		} else {
+			w.out = append(w.out, '?')
+		}
 		w.out = append(w.out, w.src[closes-1])
 	} else {
 		w.token([]byte("?"), false)
@@ -269,6 +274,43 @@ func firstModule(args []byte) []byte {
 	}
 	return args[:n+1]
 }
+
+// firstWords returns the beginning of the string that the arguments of a call begin with, or
+// nil if they do not begin with one, or not with plain text: up to maxWords bytes of its first
+// line, before what a format or an escape makes of it.
+func firstWords(args []byte) []byte {
+	if args[0] != '(' {
+		return nil
+	}
+	args = bytes.TrimLeft(args[1:], " \t\r\n\f\\")
+	q := 0
+	for q < 2 && q < len(args) && classes[args[q]] == clName {
+		q++
+	}
+	if q == len(args) || classes[args[q]] != clQuote || q > 0 && !isPrefix(string(args[:q])) {
+		return nil
+	}
+	begin := args[q:]
+	for range 3 {
+		if len(begin) > 0 && begin[0] == args[q] {
+			begin = begin[1:]
+		}
+	}
+	n := 0
+	for n < len(begin) && n < maxWords && begin[n] >= ' ' && begin[n] < 0x7f && bytes.IndexByte([]byte("\"'\\{}%"), begin[n]) < 0 {
+		n++
+	}
+	if n < minWords {
+		return nil
+	}
+	return begin[:n]
+}
+
+// Bounds of what firstWords returns, in bytes.
+const (
+	minWords = 8
+	maxWords = 80
+)
 
 // maxModule limits the name of a module that firstModule returns, in bytes.
 const maxModule = 80
