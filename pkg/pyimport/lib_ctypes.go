@@ -29,9 +29,14 @@ func init() {
 	for _, name := range []string{"ops", "classes"} {
 		addModel("torch._"+name, name, func(r *Run) value { return &torchNamespace{by: "torch." + name + ".load_library"} })
 	}
-	classModel("cffi.api", "FFI", func(*Run, *class, *args) value { return &ffi{} })
 	classModel("_cffi_backend", "FFI", func(*Run, *class, *args) value { return &ffi{} })
-	classModel("cffi", "FFI", func(*Run, *class, *args) value { return &ffi{} })
+	for _, mod := range []string{"cffi", "cffi.api"} {
+		classModel(mod, "FFI", func(r *Run, _ *class, _ *args) value {
+			r.importModule("cffi.cparser")
+			r.importModule("_cffi_backend")
+			return &ffi{searches: true}
+		})
+	}
 }
 
 // openLibrary opens the library of the first argument.
@@ -99,6 +104,7 @@ func findLibrary(r *Run, a *args) value {
 	case !known:
 		return unknownf("find_library(%s)", quote(name))
 	case soname == "":
+		r.survive(&exception{from: &Failure{Type: "ModuleNotFoundError", Text: "no library of the name " + name}})
 		return nil
 	}
 	return soname
@@ -148,19 +154,46 @@ func (t *torchNamespace) attr(_ *Run, name string) (value, bool) {
 }
 
 // ffi is cffi.FFI.
-type ffi struct{}
+type ffi struct {
+	// searches reports that dlopen searches for a name without a dot and a slash as
+	// ctypes.util.find_library does: it is cffi.api's FFI, not the compiled one.
+	searches bool
+}
 
 func (*ffi) typeName() string { return "cffi.FFI" }
 
-func (*ffi) attr(_ *Run, name string) (value, bool) {
+func (f *ffi) attr(_ *Run, name string) (value, bool) {
 	if name != "dlopen" {
 		return nil, false
 	}
 	return &builtin{"ffi.dlopen", func(r *Run, a *args) value {
+		const none = "ctypes.util.find_library() did not manage to locate a library called "
 		b := *a
 		if len(b.pos) < 2 {
 			b.kw = nil
 		}
-		return openLibrary(r, &b, "ffi.dlopen")
+		name, known := b.text(0, "name")
+		search := func() value { return findLibrary(r, &args{pos: []value{name}}) }
+		named := strings.ContainsAny(name, "./")
+		if f.searches && known && !named && len(b.pos) > 0 {
+			found := search()
+			if found == nil {
+				r.raise("OSError", none+quote(name))
+				return unknownf("a library")
+			}
+			b.pos = append([]value{found}, b.pos[1:]...)
+			name, _ = found.(string)
+		}
+		lib := openLibrary(r, &b, "ffi.dlopen")
+		if e := r.raised; e != nil && e.from != nil && e.from.Cause != nil && e.doubt == "" {
+			r.raised = nil // the loader's error is a part of cffi's (_cffi_backend.c, b_do_dlopen)
+			text := "cannot load library " + quote(name) + ": " + e.from.Text
+			if f.searches && named && search() == nil {
+				text += ".  Additionally, " + none + quote(name) // cffi/api.py, _load_backend_lib
+			}
+			r.raise("OSError", text)
+			r.raised.from, r.raised.after = nil, e.from
+		}
+		return lib
 	}}, true
 }

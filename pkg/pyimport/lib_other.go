@@ -63,6 +63,7 @@ func init() {
 		}
 		return unknownf("a size")
 	}})
+	functions("functools _functools", map[string]func(*Run, *args) value{"reduce": reduce})
 	functions("functools", map[string]func(*Run, *args) value{
 		"lru_cache": decoratorMaker, "cache": identity, "wraps": wraps,
 		"total_ordering": identity, "update_wrapper": identity,
@@ -72,7 +73,7 @@ func init() {
 			given := *a
 			return &builtin{"functools.partial", func(r *Run, b *args) value { return r.call(f, given.with(b)) }}
 		},
-		"reduce": notKnown("reduce"), "singledispatch": singleDispatch,
+		"singledispatch": singleDispatch,
 	})
 	constants("typing typing_extensions", map[string]value{"TYPE_CHECKING": false})
 	functions("typing typing_extensions", map[string]func(*Run, *args) value{
@@ -472,4 +473,24 @@ func (m *match) attr(_ *Run, name string) (value, bool) {
 		}}, true
 	}
 	return nil, false
+}
+
+// reduce is functools.reduce.
+func reduce(r *Run, a *args) value {
+	v, _ := a.get(1, "iterable")
+	items, more := r.iterate(v)
+	acc, given := a.get(2, "initial")
+	if !given && len(items) > 0 {
+		acc, given, items = items[0], true, items[1:]
+	}
+	if !given || more != "" || len(a.pos) == 0 {
+		return unknownf("the result of functools.reduce")
+	}
+	for _, item := range items {
+		if !r.step() {
+			break
+		}
+		acc = r.call(a.pos[0], &args{pos: []value{acc, item}})
+	}
+	return acc
 }

@@ -15,7 +15,7 @@ func (r *Run) startSys() {
 	}
 	major, minor := int64(in.Major), int64(in.Minor)
 	info := &tuple{items: []value{major, minor, micro, "final", int64(0)}, fields: []string{"major", "minor", "micro", "releaselevel", "serial"}}
-	var text value = unknownf("sys.version")
+	var text value = &unknown{why: "sys.version", begin: fmt.Sprintf("%d.%d.", in.Major, in.Minor)}
 	hex := value(unknownf("sys.hexversion"))
 	if in.Micro >= 0 {
 		text = fmt.Sprintf("%d.%d.%d (main) [GCC]", in.Major, in.Minor, in.Micro)

@@ -1,6 +1,7 @@
 package pyimport
 
 import (
+	"cmp"
 	"path"
 	"strings"
 
@@ -146,7 +147,8 @@ func (d *moduleDict) item(r *Run, index value) value {
 	return unknownf("a name of %s", d.of.name)
 }
 
-// library is a ctypes.CDLL, or another handle of a library.
+// library is a ctypes.CDLL, or another handle of a library. Without a name it is that of the
+// program itself.
 type library struct {
 	run    *Run
 	name   string
@@ -160,11 +162,11 @@ func (l *library) attr(r *Run, name string) (value, bool) {
 	if name == "_name" {
 		return l.name, true
 	}
-	if strings.HasPrefix(name, "_") || l.unsure || l.name == "" || !r.certain() {
+	if strings.HasPrefix(name, "_") || l.unsure || !r.certain() || l.name == "" && r.passedOver {
 		return nil, false
 	}
 	if is, known := r.host.Defines(l.name, name); known && !is {
-		r.raise("AttributeError", l.name+": undefined symbol: "+name)
+		r.raise("AttributeError", cmp.Or(l.name, r.in.Path)+": undefined symbol: "+name)
 	}
 	return nil, false
 }

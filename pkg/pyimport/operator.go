@@ -584,6 +584,10 @@ func identical(a, b value) (is, known bool) {
 // order compares two values by size.
 func order(a, b value) (c int, known bool) {
 	switch x := a.(type) {
+	case *unknown:
+		if y, ok := b.(string); ok {
+			return x.order(y)
+		}
 	case string:
 		if y, ok := b.(string); ok {
 			return strings.Compare(x, y), true
@@ -614,6 +618,17 @@ func order(a, b value) (c int, known bool) {
 		}
 	}
 	return 0, false
+}
+
+// order compares a text whose beginning is known with another one, as far as that decides it.
+func (u *unknown) order(s string) (c int, known bool) {
+	switch {
+	case u.begin == "", strings.HasPrefix(s, u.begin) && s != u.begin:
+		return 0, false
+	case strings.HasPrefix(u.begin, s): // the text is longer
+		return 1, true
+	}
+	return strings.Compare(u.begin, s), true
 }
 
 func number(v value) (float64, bool) {
@@ -697,6 +712,13 @@ func (r *Run) contains(of, v value) (is, known bool) {
 func (r *Run) getItem(v, index value) value {
 	switch v := v.(type) {
 	case *unknown:
+		if s, ok := index.(*slice); ok {
+			from, to, ok := s.bounds(len(v.begin))
+			lower, _ := s.lower.(int64)
+			if upper, isInt := s.upper.(int64); ok && isInt && lower >= 0 && upper >= 0 && upper <= int64(len(v.begin)) {
+				return v.begin[from:to]
+			}
+		}
 		return v
 	case *dict:
 		w, ok, known := v.get(index)

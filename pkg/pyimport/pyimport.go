@@ -24,8 +24,9 @@ type Host interface {
 	// FindLibrary is ctypes.util.find_library: the SONAME that ldconfig -p or gcc would
 	// show; known is false if that is not known.
 	FindLibrary(name string) (soname string, known bool)
-	// Defines reports whether a library that was opened by this name defines a symbol;
-	// known is false if that is not known.
+	// Defines reports whether a library that was opened by this name defines a symbol, or,
+	// for an empty name, one that the program's own handle shows (dlopen(NULL)); known is
+	// false if that is not known.
 	Defines(name, symbol string) (is, known bool)
 	// Mapped returns the real paths of the files that the process has mapped, as
 	// /proc/self/maps shows them; whole is false if there may be others.

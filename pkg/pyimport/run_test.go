@@ -71,7 +71,7 @@ func testRun(t testing.TB, a *txtar.Archive) *Run {
 		layers.Entry{Path: "usr/bin/python3.12", Type: layers.Regular, Mode: 0o755, Object: exe},
 		layers.Entry{Path: "usr/lib/python3.12/os.py", Type: layers.Regular, Mode: 0o644},
 		layers.Entry{Path: "usr/lib/python3.12/lib-dynload/x", Type: layers.Regular, Mode: 0o644})
-	for _, name := range []string{"ctypes", "importlib", "contextlib", "glob", "json", "pathlib", "platform", "typing", "six"} {
+	for _, name := range []string{"ctypes", "importlib", "contextlib", "glob", "json", "pathlib", "platform", "typing", "six", "functools"} {
 		p := "usr/lib/python3.12/" + name + ".py"
 		entries = append(entries, layers.Entry{Path: p, Type: layers.Regular, Mode: 0o644})
 		names := ""

@@ -17,7 +17,7 @@ type (
 	byteText string
 	// unknown is a value that cannot be known, and the reason.
 	// text is the known part of a string, with … for the rest; "" if nothing is known.
-	unknown struct{ why, text string }
+	unknown struct{ why, text, begin string }
 	// tuple is a tuple, or a struct sequence such as sys.version_info if fields is set.
 	tuple struct {
 		items  []value

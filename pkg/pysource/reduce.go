@@ -787,10 +787,11 @@ func (r *reducer) live(fn int32, m mode) {
 		r.live(l.fn, stub)
 	}
 	r.keep(fn, full)
-	after, last := l.after, fn
+	after, last, tried := l.after, fn, false
 	for i := fn + 1; i < after; i++ {
 		if b := &r.lines[i]; b.flags&hot != 0 {
 			last = i
+			tried = tried || b.fn == fn && r.inTry(b)
 		} else if b.kind == scopeLine && b.fn == fn {
 			r.lines[fn].flags |= globals
 		}
@@ -802,7 +803,8 @@ func (r *reducer) live(fn int32, m mode) {
 		if first && r.lines[i].kind != defLine && r.lines[i].kind != classLine {
 			r.bind(i)
 		}
-		r.keep(i, r.modeOf(&r.lines[i], m, i < last))
+		before := i < last || tried && r.lines[i].kind == raiseLine // what is raised when all attempts have failed
+		r.keep(i, r.modeOf(&r.lines[i], m, before))
 	}
 	if first && l.kind == defLine {
 		r.keepHooks(fn)
@@ -879,6 +881,16 @@ func (r *reducer) looksFor(fn, id int32, derived bool) bool {
 			if of, bound := r.ids.find(name); ok && bound && r.looksFor(fn, of, false) {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// inTry reports whether a line of a function is in the body of a try.
+func (r *reducer) inTry(l *logical) bool {
+	for at := l.parent; at >= 0 && r.lines[at].kind != defLine; at = r.lines[at].parent {
+		if r.lines[at].kind == tryLine {
+			return true
 		}
 	}
 	return false

@@ -66,7 +66,9 @@ def check():
     except ImportError:
         raise ImportError("%s is not there, and neither is anything that could take its place" % fast)
     if fast:
-        raise RuntimeError("short's own text is not kept: a quote ends it, and what is left says too little to read")
+        raise RuntimeError("it's kept whole where it is not longer, and plain text")
+    elif check:
+        raise RuntimeError("""\\x is not kept: an escape begins it, and nothing is left to read of it""")
 load()
 check()
 `, `import torch
@@ -83,6 +85,8 @@ def check():#14
  except ImportError:
   raise ImportError("%s is not there, and neither is anything that could take its place"%fast)
  if fast:
+  raise RuntimeError("it's kept whole where it is not longer, and plain text")
+ elif check:
   raise RuntimeError(?)
 load()
 check()

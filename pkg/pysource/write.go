@@ -238,7 +238,9 @@ func (w *writer) open(i, end int) int {
 		if first := firstModule(w.src[i:closes]); first != nil {
 			w.out = append(append(w.out, first...), ',')
 		}
-		if begin := firstWords(w.src[i:closes]); w.raises && begin != nil {
+		if begin, whole := firstWords(w.src[i:closes]); w.raises && whole {
+			w.out = append(append(append(w.out, '"'), begin...), '"')
+		} else if w.raises && begin != nil {
 			w.out = append(append(append(w.out, `f"`...), begin...), `{?}"`...)
 		} else {
 			w.out = append(w.out, '?')
@@ -277,10 +279,10 @@ func firstModule(args []byte) []byte {
 
 // firstWords returns the beginning of the string that the arguments of a call begin with, or
 // nil if they do not begin with one, or not with plain text: up to maxWords bytes of its first
-// line, before what a format or an escape makes of it.
-func firstWords(args []byte) []byte {
+// line, before what a format or an escape makes of it. It reports whether that is all.
+func firstWords(args []byte) (begin []byte, whole bool) {
 	if args[0] != '(' {
-		return nil
+		return nil, false
 	}
 	args = bytes.TrimLeft(args[1:], " \t\r\n\f\\")
 	q := 0
@@ -288,22 +290,21 @@ func firstWords(args []byte) []byte {
 		q++
 	}
 	if q == len(args) || classes[args[q]] != clQuote || q > 0 && !isPrefix(string(args[:q])) {
-		return nil
+		return nil, false
 	}
-	begin := args[q:]
-	for range 3 {
-		if len(begin) > 0 && begin[0] == args[q] {
-			begin = begin[1:]
-		}
+	quote := args[q]
+	for begin = args[q:]; len(begin) > 0 && begin[0] == quote && len(args)-q-len(begin) < 3; {
+		begin = begin[1:]
 	}
 	n := 0
-	for n < len(begin) && n < maxWords && begin[n] >= ' ' && begin[n] < 0x7f && bytes.IndexByte([]byte("\"'\\{}%"), begin[n]) < 0 {
+	for n < len(begin) && n < maxWords && begin[n] >= ' ' && begin[n] < 0x7f && begin[n] != quote && bytes.IndexByte([]byte("\"\\{}%"), begin[n]) < 0 {
 		n++
 	}
 	if n < minWords {
-		return nil
+		return nil, false
 	}
-	return begin[:n]
+	rest := bytes.Trim(bytes.TrimLeft(begin[n:], string(quote)), ", \t\r\n")
+	return begin[:n], n < len(begin) && begin[n] == quote && string(rest) == ")"
 }
 
 // Bounds of what firstWords returns, in bytes.

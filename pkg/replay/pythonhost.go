@@ -225,9 +225,11 @@ func (h *pythonHost) cached(name string) (soname string, known bool) {
 // Defines reports whether the library that was opened by a name defines a symbol in its
 // group.
 func (h *pythonHost) Defines(name, symbol string) (is, known bool) {
-	m := h.proc.Loaded(name)
-	if m == nil {
-		return false, false
+	var m *elfdeps.Module // nil: all that the program's handle shows
+	if name != "" {
+		if m = h.proc.Loaded(name); m == nil {
+			return false, false
+		}
 	}
 	found, err := h.proc.Sym(m, symbol)
 	return found != nil, found != nil || err != nil
