@@ -1,6 +1,9 @@
 package pyimport
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // Flags of dlopen.
 const (
@@ -99,6 +102,9 @@ func findLibrary(r *Run, a *args) value {
 	if !ok {
 		return unknownf("the name of a library")
 	}
+	if file := r.inPrefix(name); file != "" {
+		return file
+	}
 	soname, known := r.host.FindLibrary(name)
 	switch {
 	case !known:
@@ -108,6 +114,27 @@ func findLibrary(r *Run, a *args) value {
 		return nil
 	}
 	return soname
+}
+
+// inPrefix returns the file of a library that find_library of conda's Python finds in the lib
+// directory of its prefix before all others, or "" (python-feedstock, the patch "Fix find_library
+// so that it looks in sys.prefix/lib first").
+func (r *Run) inPrefix(name string) string {
+	v, _ := r.modules.get("ctypes.util")
+	m, ok := v.(*module)
+	if !ok {
+		return ""
+	}
+	if b, known := r.src.read(m.file); !known || !bytes.Contains(b, []byte("_findLib_prefix")) {
+		return ""
+	}
+	for _, full := range []string{name, "lib" + name + ".so"} {
+		file := joinPath([]string{r.in.Prefix, "lib", full})
+		if is, known := r.exists(file); is && known && name != "" {
+			return file
+		}
+	}
+	return ""
 }
 
 // numpyLibrary is numpy.ctypeslib.load_library.

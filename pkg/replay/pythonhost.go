@@ -196,7 +196,10 @@ func (h *pythonHost) FindLibrary(name string) (soname string, known bool) {
 		return "", false
 	}
 	soname, known = h.cached(name)
-	compilers := len(h.files.Usable(h.files.Named["gcc"])) + len(h.files.Usable(h.files.Named["ld"]))
+	compilers := 0
+	for _, program := range []string{"gcc", "cc", "ld"} {
+		compilers += len(h.files.Usable(h.files.Named[program]))
+	}
 	return soname, known && (soname != "" || compilers == 0)
 }
 
