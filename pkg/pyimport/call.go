@@ -182,14 +182,14 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 	if r.depth == 0 {
 		r.budget = r.steps + maxCall
 		before := r.survived
-		r.survived = r.handedOn(a)
+		r.survived = survivor{of: r.handedOn(a)}
 		defer func() { r.survived = before }()
 	}
 	vars := r.newNames()
 	if !r.bind(f, a, vars) {
 		return unknownf("the result of %s", f.name)
 	}
-	fr := &frame{module: f.module, file: f.file, line: f.line, vars: vars, outer: f.outer, self: self}
+	fr := &frame{module: f.module, file: f.file, line: f.line, vars: vars, outer: f.outer, self: self, function: f.result == nil}
 	if len(a.pos) > 0 {
 		fr.self = a.pos[0]
 	}
@@ -216,8 +216,8 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 		}
 		return unknownf("the result of %s, which takes too many steps", f.name)
 	}
-	if e := r.raised; e != nil && r.depth == 0 && e.from == nil && r.survived != nil && r.certain() {
-		e.after = r.survived
+	if e := r.raised; e != nil && r.depth == 0 && e.from == nil && r.survived.explains(e) && r.certain() {
+		e.after = r.survived.of
 	} else if e != nil && r.depth == 0 && e.from == nil && e.after == nil && !e.ended && e.of.of.builtinBase() != "SystemExit" && !r.expectedHere(e) {
 		// A value that was followed wrongly is likelier than a function that fails. An
 		// exception of a module's statements is as certain as where the program imports it itself.

@@ -17,6 +17,7 @@ type exception struct {
 	// catch it.
 	vague bool
 	made  *Failure // what failure has returned
+	in    *frame   // that raised it
 	// after is a certain failure of the host whose handler raises this one, or that the
 	// function which raises it has caught before; nil if there is none.
 	after *Failure
@@ -131,7 +132,7 @@ func (r *Run) raiseFailure(f *Failure, n *Node) {
 	if n != nil {
 		i.attrs.put("name", n.Name)
 	}
-	r.raised = &exception{of: i, doubt: f.Doubt, from: f}
+	r.raised = &exception{of: i, doubt: f.Doubt, from: f, in: r.frame}
 }
 
 // nameRaised sets the attribute name of an ImportError that is raised: the module.
@@ -343,17 +344,59 @@ func (r *Run) handle(s *pysource.Try, level tryLevel, e *exception) flow {
 	return next
 }
 
-// survive records that a handler catches a certain failure of a search or of the host. An
-// exception that the same function raises later is its result: `raise` after all places
-// were tried. A failure of the loader counts before an absent module.
+// survivor is a failure that a function has caught, or a search that has found nothing.
+type survivor struct {
+	of *Failure // or nil
+	// in are the frames whose exceptions later are its result; nil for any.
+	in      []*frame
+	library string // that was searched and not found, or ""
+}
+
+// explains reports whether an exception without a failure of its own is the result of one that
+// was survived: `raise` after all places were tried. That a file is not there is another matter,
+// and after a search the exception speaks of a library.
+func (s survivor) explains(e *exception) bool {
+	base := e.of.of.builtinBase()
+	switch {
+	case s.of == nil || s.in != nil && !slices.Contains(s.in, e.in), s.of.Cause == nil && base == "FileNotFoundError":
+		return false
+	case s.library == "" || base == "ImportError":
+		return true
+	}
+	text := ""
+	if e.of.exc != nil {
+		text = strings.ToLower(e.of.exc.text)
+	}
+	return slices.ContainsFunc([]string{strings.ToLower(s.library), "librar", ".so"}, func(word string) bool { return strings.Contains(text, word) })
+}
+
+// survive records that a handler catches a certain failure of a search or of the host, in a
+// function whose exceptions later are its result, as are those of its callers. A failure of the
+// loader counts before an absent module.
 func (r *Run) survive(e *exception) {
 	f := cmp.Or(e.from, e.after)
-	if f == nil || e.doubt != "" || r.depth == 0 || !r.certain() || r.survived != nil && r.survived.Cause != nil {
+	if f == nil || e.doubt != "" || r.depth == 0 || !r.certain() || r.survived.of != nil && r.survived.of.Cause != nil {
 		return
 	}
-	if f.Cause != nil || r.survived == nil && f.Type == "ModuleNotFoundError" {
-		r.survived = f
+	if f.Cause != nil || r.survived.of == nil && f.Type == "ModuleNotFoundError" {
+		r.survived = survivor{of: f}
+		for at := r.frame; at != nil; at = at.caller {
+			r.survived.in = append(r.survived.in, at)
+		}
 	}
+}
+
+// notFound records that a search for a library finds nothing. An exception that the same function
+// raises later is its result; its callers may do without the library.
+func (r *Run) notFound(name string) {
+	if r.depth == 0 || !r.certain() || r.survived.of != nil {
+		return
+	}
+	at := r.frame
+	for at != nil && !at.function {
+		at = at.caller
+	}
+	r.survived = survivor{&Failure{Type: "OSError", Text: "no library of the name " + name}, []*frame{at}, name}
 }
 
 // handedOn returns the failure of the host that the frame is handling and that a call gets as an
@@ -451,7 +494,7 @@ func (r *Run) execRaise(s *pysource.Raise) {
 		r.raised = &exception{of: i, doubt: "an exception that is not known", vague: true}
 		return
 	}
-	r.raised = &exception{of: i, after: r.handled()}
+	r.raised = &exception{of: i, after: r.handled(), in: r.frame}
 	if n := len(r.frame.caught); n > 0 {
 		handled := r.frame.caught[n-1]
 		r.raised.doubt = handled.doubt

@@ -110,7 +110,7 @@ func findLibrary(r *Run, a *args) value {
 	case !known:
 		return unknownf("find_library(%s)", quote(name))
 	case soname == "":
-		r.survive(&exception{from: &Failure{Type: "ModuleNotFoundError", Text: "no library of the name " + name}})
+		r.notFound(name)
 		return nil
 	}
 	return soname

@@ -140,7 +140,7 @@ type Run struct {
 	branch   *branch
 	branches int
 	depth    int
-	survived *Failure // that the function called last from a module's top level has caught
+	survived survivor // of the function called last from a module's top level
 	budget   int      // the number of steps at which the outermost call is given up
 	givenUp  bool     // it was
 	frame    *frame
@@ -518,6 +518,7 @@ type frame struct {
 	of        *class // the class whose method runs, for super
 	self      value
 	caught    []*exception // that are being handled
+	function  bool         // a function's own, not that of a module, a class or a comprehension
 }
 
 // inFrame runs f in a frame.
