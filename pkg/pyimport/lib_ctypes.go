@@ -36,7 +36,9 @@ func init() {
 	for _, mod := range []string{"cffi", "cffi.api"} {
 		classModel(mod, "FFI", func(r *Run, _ *class, _ *args) value {
 			r.importModule("cffi.cparser")
-			r.importModule("_cffi_backend")
+			if r.in.Implementation == "cpython" { // it is built into PyPy
+				r.importModule("_cffi_backend")
+			}
 			return &ffi{searches: true}
 		})
 	}

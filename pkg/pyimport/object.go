@@ -162,8 +162,11 @@ func (l *library) attr(r *Run, name string) (value, bool) {
 	if name == "_name" {
 		return l.name, true
 	}
-	if strings.HasPrefix(name, "_") || l.unsure || !r.certain() || l.name == "" && r.passedOver {
+	if strings.HasPrefix(name, "_") || l.unsure || !r.certain() {
 		return nil, false
+	}
+	if l.name == "" && (r.passedOver || len(r.extensions) > 0) {
+		return nil, false // another library of the process may define it
 	}
 	if is, known := r.host.Defines(l.name, name); known && !is {
 		r.raise("AttributeError", cmp.Or(l.name, r.in.Path)+": undefined symbol: "+name)
