@@ -454,12 +454,13 @@ func (p *reader) offset(addr uint64) (off, room uint64, ok bool) {
 // touched returns the end of what a loader reads or writes while it loads the object, as an
 // offset in the file: the tables that the dynamic section names, what is made read-only after
 // the relocations, and the page in which a segment ends whose rest is to be zeros
-// (_dl_map_segments, elf/dl-map-segments.h). Relocations of data behind it are not looked at.
+// (_dl_map_segments, elf/dl-map-segments.h). All code counts, since constructors may lie anywhere
+// in it. Relocations of data behind these parts are not looked at.
 func (p *reader) touched() uint64 {
 	const page = 4096
 	end := p.touchEnd
 	for _, s := range p.loads {
-		if s.memsz > s.filesz && (s.vaddr+s.filesz)%page != 0 {
+		if s.flags&elf.PF_X != 0 || s.memsz > s.filesz && (s.vaddr+s.filesz)%page != 0 {
 			end = max(end, s.off+s.filesz)
 		}
 	}

@@ -518,7 +518,7 @@ type frame struct {
 	of        *class // the class whose method runs, for super
 	self      value
 	caught    []*exception // that are being handled
-	function  bool         // a function's own, not that of a module, a class or a comprehension
+	function  bool         // a function's own, not that of a lambda, a comprehension, a class or a module
 }
 
 // inFrame runs f in a frame.
