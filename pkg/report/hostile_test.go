@@ -27,7 +27,8 @@ func FuzzHostile(f *testing.F) {
 		f.Add(s, s)
 	}
 	f.Add("lib::x ::error:: y.so", "#")
-	f.Add(":", " ::add-mask::x") // a message and the colon behind it make a command
+	f.Add("lib`::x ::error:: y.so", "#") // a part in code
+	f.Add(":", " ::add-mask::x")         // a message and the colon behind it make a command
 	f.Fuzz(func(t *testing.T, a, b string) {
 		if !plaintest.May(a) || !plaintest.May(b) {
 			return

@@ -42,6 +42,14 @@ func htmlTexts(t *testing.T, out string) (list []string) {
 	t.Helper()
 	z := html.NewTokenizer(strings.NewReader(out))
 	inside, policy, digests := "", "", []string{}
+	words := "" // a text with its parts in code, which stand within a line
+	end := func(element string) {
+		if element == "code" && inside != "pre" {
+			words += "`"
+			return
+		}
+		list, words = append(list, words), ""
+	}
 	for {
 		kind := z.Next()
 		if kind == html.ErrorToken {
@@ -57,10 +65,12 @@ func htmlTexts(t *testing.T, out string) (list []string) {
 				digests = append(digests, inside+"-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
 				continue
 			}
-			list = append(list, token.Data)
+			words += token.Data
 		case html.EndTagToken:
 			inside = ""
+			end(token.Data)
 		case html.StartTagToken, html.SelfClosingTagToken:
+			end(token.Data)
 			inside = token.Data
 			attributes, ok := allowed[token.Data]
 			if !ok {
