@@ -320,7 +320,7 @@ func (r *run) fsModule() *object {
 	o := newObject()
 	o.open = true
 	o.set("existsSync", onTexts(func(r *run, a []string) any {
-		_, _, ok := r.fs.Lookup(path.Join(r.opt.Cwd, absolute(a[0], r.opt.Cwd)))
+		_, _, ok := r.fs.Lookup(absolute(a[0], r.opt.Cwd))
 		return ok
 	}))
 	o.set("readdirSync", native(func(r *run, _ any, args []any) completion {

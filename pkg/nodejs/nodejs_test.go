@@ -121,6 +121,18 @@ const addon = require("addon/build/addon.node");
 exports.x = 1;
 -- app/node_modules/addon/build/addon.node --
 `, "./lib :2\naddon/build/addon.node addon :4\n"},
+		"files that are there": {`
+-- app/main.js --
+const { existsSync } = require('fs');
+const { join } = require('path');
+if (existsSync(join(__dirname, 'addon.node'))) require('./one');
+if (existsSync('addon.node')) require('./two');
+if (existsSync('/app/other.node') || existsSync('other.node')) require('./three');
+-- app/addon.node --
+-- app/one.js --
+-- app/two.js --
+-- app/three.js --
+`, "./one :3\n./two :4\n"},
 		"broken": {`
 -- app/main.js --
 const d = require('dep');

@@ -17,13 +17,13 @@ var dynamic = regexp.MustCompile(`\b(globals|locals|vars|exec|eval|setattr|_getf
 // submodule of that name: the module is a source that is executed and known whole, or a
 // namespace package; nothing in it makes names that are not written down; and either the
 // module itself takes the name at its top level, or its source has no such word and has
-// called nothing. No importer of its package and no extension module beside it may provide
-// the name.
+// called nothing, or its __getattr__ has refused the name. No importer of its package and no
+// extension module beside it may provide the name.
 func (r *Run) surelyLacks(m *module, name string) bool {
 	if !r.certain() || r.trial != nil || m.extension || m.maybe != "" || m.names.open != "" || r.in.Partial() {
 		return false
 	}
-	if _, lazy := m.names.get("__getattr__"); lazy || r.mayFind(m, name) || r.mayBeSet(m, name) {
+	if _, lazy := m.names.get("__getattr__"); lazy && !m.refused[name] || r.mayFind(m, name) || r.mayBeSet(m, name) {
 		return false
 	}
 	spec := r.specOf(m)
@@ -36,6 +36,9 @@ func (r *Run) surelyLacks(m *module, name string) bool {
 		return false
 	}
 	text, ok := r.src.read(m.file)
+	if m.refused[name] { // a module with such a function does much that its top level does not write down
+		return ok && !hasWord(text, name)
+	}
 	if !ok || dynamic.Match(text) {
 		return false
 	}

@@ -29,6 +29,8 @@ type module struct {
 	// handed says whether its top level has called something that was not followed, and that
 	// has got the module.
 	handed handing
+	// refused are the names for which its own __getattr__ certainly raises AttributeError.
+	refused map[string]bool
 }
 
 // newModule returns a module with the attributes that every module has.
@@ -1158,6 +1160,12 @@ func (r *Run) moduleAttr(m *module, name string) (value, bool) {
 	v := r.call(get, &args{pos: []value{name}})
 	r.tries = r.tries[:len(r.tries)-1]
 	if e := r.raised; e != nil && e.is(r, "AttributeError") {
+		if r.certain() && e.doubt == "" && e.from == nil && !e.vague && e.in != nil && e.in.module == m && e.in.partial == "" {
+			if m.refused == nil {
+				m.refused = map[string]bool{}
+			}
+			m.refused[name] = true
+		}
 		r.raised = nil
 		return nil, false
 	}

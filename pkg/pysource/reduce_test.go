@@ -856,3 +856,19 @@ func TestReduceReal(t *testing.T) {
 		}
 	}
 }
+
+// TestReduceTable states that a long table is kept if it has one name after the other, and not
+// if it has numbers.
+func TestReduceTable(t *testing.T) {
+	source := func(item string) []byte {
+		return []byte("where = {\n" + strings.Repeat(item, 600) + "}\nimport importlib\ndef __getattr__(name):\n    return importlib.import_module(where[name])\n")
+	}
+	for item, kept := range map[string]bool{
+		"    \"module\": [\"one\", \"two\"],\n":  true,
+		"    0x1f: [0.2081, 0.16621, 0.5292],\n": false,
+	} {
+		if got := bytes.Contains(Reduce(source(item)), []byte("where={")); got != kept {
+			t.Errorf("a table of %q is kept: %t", item, got)
+		}
+	}
+}

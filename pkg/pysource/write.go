@@ -13,6 +13,7 @@ const (
 	maxHeader   = 400     // between two brackets of a condition
 	maxOpen     = 600     // between two brackets where something is opened
 	maxTable    = 6000    // between two brackets of a value that matters
+	maxLong     = 32000   // between two brackets of such a value, if it has one name after the other
 	maxList     = 1500    // between two brackets of such a value in a function
 	maxText     = 64      // a string
 	maxNames    = 1 << 16 // an import
@@ -31,7 +32,11 @@ func (r *reducer) write(l *logical) {
 	case r.saysWhy(l):
 		w.brackets, w.strings = maxKept, maxKept
 	case l.needed > 0 && l.kind == other && l.flags&(assigns|hot) == assigns && l.fn < 0:
-		w.brackets, w.strings, limit = maxTable, maxOpen, maxTable
+		limit = maxTable
+		if hasNames(text) {
+			limit = maxLong
+		}
+		w.brackets, w.strings = limit, maxOpen
 	case r.callsLive(l):
 		w.brackets = maxOpen
 	case l.kind == other && (isJoinedAll(text) || l.fn < 0 && l.flags&calls != 0 && bytes.HasPrefix(text, []byte("__getattr__"))):
@@ -88,6 +93,16 @@ func (r *reducer) saysWhy(l *logical) bool {
 	next := &r.lines[i+1]
 	return next.kind == raiseLine && next.parent == l.parent && l.equal > 0 && bytes.Contains(r.bytesOf(next), bytes.TrimSpace(r.src[l.start:l.start+l.equal]))
 }
+
+// hasNames reports whether a text is mostly short strings, as the table is by which a lazy
+// package knows the modules of its names. Tables of numbers decide no import.
+func hasNames(text []byte) bool {
+	return len(text) > maxTable && (bytes.Count(text, []byte{'"'})+bytes.Count(text, []byte{'\''}))*maxName > len(text)*2
+}
+
+// maxName is how long a name of such a table is on average at most, with what is around it,
+// in bytes.
+const maxName = 48
 
 // isJoinedAll reports whether a line sets __all__ to more than a list of names: to the
 // lists of other modules.
