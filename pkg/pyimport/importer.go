@@ -347,6 +347,8 @@ func (r *Run) setOrigin(m *module, spec *pyenv.Spec) {
 	if file != "" && spec.Kind != pyenv.Namespace {
 		m.names.put("__file__", file)
 		m.names.put("__cached__", unknownf("the file of bytecode"))
+	} else if spec.Kind == pyenv.Namespace && (r.in.Major > 3 || r.in.Major == 3 && r.in.Minor >= 7) {
+		m.names.put("__file__", nil) // _init_module_attrs of importlib._bootstrap (bpo-32303)
 	}
 	if spec.Search != nil {
 		l := &list{mark: r.born()}

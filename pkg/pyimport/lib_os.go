@@ -87,8 +87,25 @@ func (r *Run) onPath(a *args, f func(p string) value) value {
 
 func pathText(f func(r *Run, p string) value) func(*Run, *args) value {
 	return func(r *Run, a *args) value {
+		if len(a.pos) == 1 && a.pos[0] == nil {
+			return r.noPath()
+		}
 		return r.onPath(a, func(p string) value { return f(r, p) })
 	}
+}
+
+// pathStat is pathText for functions that ask for a file, whose exceptions have other texts.
+func pathStat(f func(r *Run, p string) value) func(*Run, *args) value {
+	return func(r *Run, a *args) value {
+		return r.onPath(a, func(p string) value { return f(r, p) })
+	}
+}
+
+// noPath raises the exception of os.fspath(None): the __file__ of a package without __init__.py
+// is None.
+func (r *Run) noPath() value {
+	r.raise("TypeError", "expected str, bytes or os.PathLike object, not NoneType")
+	return unknownf("a path of None")
 }
 
 // exists reports whether a file is in the image; known is false for the places that a
@@ -176,6 +193,9 @@ var pathFunctions = map[string]func(*Run, *args) value{
 		var parts []string
 		for i := range a.pos {
 			t, ok := a.text(i, "")
+			if a.pos[i] == nil {
+				return r.noPath()
+			}
 			if !ok {
 				if u := because(a.pos[i]); u != nil {
 					return u
@@ -199,11 +219,11 @@ var pathFunctions = map[string]func(*Run, *args) value{
 	"normpath": pathText(func(_ *Run, p string) value { return normpath(p) }),
 	"normcase": identity,
 	"isabs":    pathText(func(_ *Run, p string) value { return strings.HasPrefix(p, "/") }),
-	"exists":   pathText(func(r *Run, p string) value { return r.existsValue(p) }),
-	"lexists":  pathText(func(r *Run, p string) value { return r.existsValue(p) }),
-	"isfile":   pathText(func(r *Run, p string) value { return r.isFile(p) }),
-	"isdir":    pathText(func(r *Run, p string) value { return r.isDir(p) }),
-	"islink": pathText(func(r *Run, p string) value {
+	"exists":   pathStat(func(r *Run, p string) value { return r.existsValue(p) }),
+	"lexists":  pathStat(func(r *Run, p string) value { return r.existsValue(p) }),
+	"isfile":   pathStat(func(r *Run, p string) value { return r.isFile(p) }),
+	"isdir":    pathStat(func(r *Run, p string) value { return r.isDir(p) }),
+	"islink": pathStat(func(r *Run, p string) value {
 		return r.realpath(p) != r.absolute(p)
 	}),
 	"split": pathText(func(_ *Run, p string) value {

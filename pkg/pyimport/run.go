@@ -412,6 +412,7 @@ func (r *Run) program(name, file string, f func()) *Node {
 	}
 	if e := r.raised; e != nil && !e.exits() {
 		top.Failed = e.failure()
+		top.uncaught(top.Failed)
 	}
 	if r.stop != "" {
 		r.noteAt(top, r.stop)
@@ -539,4 +540,15 @@ func cutLast(name string) (before, last string, ok bool) {
 		return "", name, false
 	}
 	return name[:i], name[i+1:], true
+}
+
+// uncaught takes back that something catches a failure which has ended the program: the handlers
+// are for other exceptions, or raise it again.
+func (n *Node) uncaught(f *Failure) {
+	for _, c := range n.Nodes {
+		if c.Failed == f {
+			c.Caught = ""
+			c.uncaught(f)
+		}
+	}
 }

@@ -100,7 +100,7 @@ func hasNames(text []byte) bool {
 	return len(text) > maxTable && (bytes.Count(text, []byte{'"'})+bytes.Count(text, []byte{'\''}))*maxName > len(text)*2
 }
 
-// maxName is how long a name of such a table is on average at most, with what is around it,
+// maxName limits the average length of a name in such a table, with what is around it,
 // in bytes.
 const maxName = 48
 
