@@ -320,6 +320,11 @@ func TestBetter(t *testing.T) {
 	warned.Severity, noted.Severity = packs.Warning, packs.Note
 	later := missing
 	later.Library, later.Cause, later.Message, later.Later = "libnvrtc.so.12", "missing libnvrtc.so.12", "libnvrtc.so.12: cannot open shared object file: No such file or directory", true
+	hidden := noted
+	hidden.Library, hidden.Cause, hidden.Message = "libown.so", "missing libown.so", "libown.so: cannot open shared object file: No such file or directory"
+	hidden.Present = []replay.File{{Path: "/b"}}
+	brought := hidden
+	brought.NeededBy = []replay.File{{Path: "/new"}}
 	undefined := func(severity packs.Severity, files ...string) lint.Finding {
 		return lint.Finding{Rule: "undefined-symbol", Kind: packs.Symbol, Subject: files[0], Cause: files[0] + " misses x", Severity: severity, Message: files[0] + ": undefined symbol: x", Symbol: "x", NeededBy: []replay.File{{Path: files[0]}}, Affected: files}
 	}
@@ -352,7 +357,10 @@ func TestBetter(t *testing.T) {
 		"more weight":                 {list(warned, env), list(missing), "another finding takes its place: libcudart.so.12: cannot open shared object file: No such file or directory"},
 		"another of a file that went": {list(missing), list(undefined(packs.Error, "/c")), "it breaks /c: undefined symbol: x"},
 		"a note of a file that went":  {list(missing), list(undefined(packs.Note, "/c")), "it breaks /c: undefined symbol: x"},
-		"another of the image":        {list(missing), list(env), "it breaks no GPU"},
+		// The change hides a library that the file has found, behind a finding that it resolves.
+		"a library that it found":  {list(missing), list(hidden), "it breaks /a: libown.so: cannot open shared object file: No such file or directory"},
+		"a library of what is new": {list(missing), list(brought), ""},
+		"another of the image":     {list(missing), list(env), "it breaks no GPU"},
 		// Findings of new files are additional ones.
 		"more findings of what is new": {list(missing), list(undefined(packs.Error, "/new"), undefined(packs.Error, "/newer")), "there are more errors than before: 2, not 1"},
 		"more warnings":                {list(warned), list(undefined(packs.Warning, "/new"), undefined(packs.Warning, "/newer")), "there are more warnings than before: 2, not 1"},

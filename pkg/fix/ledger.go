@@ -21,6 +21,7 @@ type ledger struct {
 	trouble map[string]*trouble // by cause
 	grave   map[string]bool     // files that a warning or error affects, whether it counts or not
 	any     map[string]bool     // files that any finding about loading affects, whether it counts or not
+	causes  map[string]bool     // of all findings, whether they count or not
 	mapped  map[string]bool     // files that the processes load
 	named   map[string]bool     // their names, without versions
 	errors  int
@@ -35,7 +36,7 @@ type trouble struct {
 // newLedger returns the ledger of a result. counts returns the findings that count; nil
 // means that all do.
 func newLedger(res *lint.Result, counts func([]lint.Finding) []lint.Finding) *ledger {
-	l := &ledger{res: res, counted: res.Findings, trouble: map[string]*trouble{}, grave: map[string]bool{}, any: map[string]bool{}, mapped: map[string]bool{}, named: map[string]bool{}}
+	l := &ledger{res: res, counted: res.Findings, trouble: map[string]*trouble{}, grave: map[string]bool{}, any: map[string]bool{}, causes: map[string]bool{}, mapped: map[string]bool{}, named: map[string]bool{}}
 	for _, p := range res.Processes {
 		mark(l.mapped, p.Mapped)
 		for _, file := range p.Mapped {
@@ -68,6 +69,7 @@ func newLedger(res *lint.Result, counts func([]lint.Finding) []lint.Finding) *le
 func (l *ledger) broken(findings []lint.Finding) {
 	for i := range findings {
 		f := &findings[i]
+		l.causes[f.Cause] = true
 		if loads(f) {
 			mark(l.any, f.Affected)
 		}
@@ -132,7 +134,8 @@ func (l *ledger) gain(k string, after *ledger) int {
 // worse returns a finding that after has and before does not, with the file that it
 // breaks ("" if it names none), or nil. Three kinds of files may have new findings: those
 // that could not be loaded before, whose other findings were hidden; new files; and,
-// unless strict, files that no process loaded before and one loads in after.
+// unless strict, files that no process loaded before and one loads in after. None of the
+// first may lose a library that it found.
 func worse(before, after *ledger, old *layers.FS, strict bool) (f *lint.Finding, file string) {
 	spared := func(p string) bool { return isNew(old, p) || !strict && before.firstLoaded(p, after) }
 	for _, k := range after.order {
@@ -157,6 +160,14 @@ func worse(before, after *ledger, old *layers.FS, strict bool) (f *lint.Finding,
 		for _, p := range f.Affected {
 			if !before.any[p] && !spared(p) {
 				return f, p
+			}
+		}
+		if f.Kind != packs.Missing || len(f.Present) == 0 || before.causes[f.Cause] {
+			continue
+		}
+		for _, n := range f.NeededBy { // a loader names all libraries that a file lacks: it had this one
+			if !spared(n.Path) {
+				return f, n.Path
 			}
 		}
 	}
@@ -270,8 +281,9 @@ func (l *ledger) instead(before *ledger) *lint.Finding {
 // more. The changed image is strictly better if all of this holds:
 //
 //   - No file breaks: a file that was in the image has no new finding, not even a note
-//     about loading. Exempt is a file that no process loaded before and one loads now,
-//     since its findings were hidden behind those that are resolved.
+//     about loading, and none loses a library that it found. Exempt is a file that no
+//     process loaded before and one loads now, since its findings were hidden behind those
+//     that are resolved.
 //   - No finding is traded for another: a file that has lost a finding has no new one of
 //     the same weight instead, as when a library is found that lacks the symbols; and no
 //     finding weighs more than before. A file that is loaded and opens a missing library
