@@ -103,7 +103,7 @@ func (pl *plans) helpRun(r *Process, host *elfdeps.Loader) {
 	for i := range r.In.Helped {
 		h := &r.In.Helped[i]
 		again := &Process{Title: r.Title, In: r.In, Program: r.Program, proc: pl.re.hosts.trace(host, r.Program), done: map[openKey]bool{}}
-		begun := pl.re.begins(r.In, h)
+		begun := pl.re.begins(r.In, h) || pl.loadsBoth(r.In, h)
 		if len(r.In.Failures) > 0 && r.In.Help != h && !begun || !pl.re.helpIn(again.proc, r.In, h) {
 			continue
 		}
@@ -118,6 +118,35 @@ func (pl *plans) helpRun(r *Process, host *elfdeps.Loader) {
 			}
 		}
 	}
+}
+
+// loadsBoth reports whether the image's programs have loaded the framework that gives a help when
+// one of them uses the other: each that loads the other has, or there is one program, and it has.
+// The order does not matter to what a framework opens when it is used.
+func (pl *plans) loadsBoth(in *Install, h *packs.Help) bool {
+	programs, helped, both := 0, 0, 0
+	for _, s := range pl.re.ev.Starts {
+		if s.Package != "" || s.Node {
+			continue
+		}
+		programs++
+		uses := pl.loadsOf(s, in)
+		if slices.ContainsFunc(pl.re.ev.Installs, func(o *Install) bool { return o.ID == h.Framework && pl.loadsOf(s, o) }) {
+			helped++
+			if uses {
+				both++
+			}
+		} else if uses {
+			return false
+		}
+	}
+	return both > 0 || helped > 0 && helped == programs
+}
+
+// loadsOf reports whether a program has mapped a file of a framework.
+func (pl *plans) loadsOf(s *Start, in *Install) bool {
+	home := RealPath(pl.re.img.FS, in.Home)
+	return slices.ContainsFunc(s.Mapped, func(file string) bool { return IsIn(file, home) })
 }
 
 // withoutGPU lowers the verdicts on the misses of a framework that is often used without a GPU
