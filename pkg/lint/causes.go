@@ -30,6 +30,7 @@ type cause struct {
 	part     bool   // it belongs to a library that the image has and that opens it by name
 	front    string // path of that library
 	cuda     string // major version of CUDA of a process that misses it, or empty
+	order    int    // that of the finding
 }
 
 // causes holds the causes of misses by their IDs.
@@ -56,7 +57,7 @@ func (by *causes) of(e *elfdeps.Error) *cause {
 	}
 	c := by.all[key]
 	if c == nil {
-		c = &cause{id: id, packs: by.packs, needers: map[string]bool{}, affected: map[string]bool{}}
+		c = &cause{id: id, packs: by.packs, needers: map[string]bool{}, affected: map[string]bool{}, order: len(by.all) + 1}
 		by.all[key] = c
 	}
 	return c
@@ -219,7 +220,7 @@ func ruleOf(pass *Pass, c *cause, fam *packs.Family, linked bool, present []stri
 func findingOf(pass *Pass, c *cause, rule string) Finding {
 	e := c.first
 	f := pass.say(rule, "loader-says", packs.Values{"error": e.Error()})
-	f.Kind, f.Cause, f.Effects = packs.Unusable, c.id, c.effects
+	f.Kind, f.Cause, f.Effects, f.order = packs.Unusable, c.id, c.effects, c.order
 	switch {
 	case replay.IsVersion(e):
 		f.Kind = packs.Version
@@ -237,6 +238,31 @@ func findingOf(pass *Pass, c *cause, rule string) Finding {
 	}
 	pass.lowerTo(&f, c.verdict)
 	return f
+}
+
+// newerGlibc returns the newest version of glibc that a file needs and the image's glibc does
+// not have, or "".
+func newerGlibc(pass *Pass, file string) string {
+	const libc = "libc.so.6"
+	e, _, ok := pass.Image.FS.Lookup(file)
+	if !ok || e.Object == nil {
+		return ""
+	}
+	has := func(version string) bool {
+		return slices.ContainsFunc(slices.Concat(pass.Files.Named[libc], pass.Files.Sonames[libc]), func(p string) bool {
+			c, _, ok := pass.Image.FS.Lookup(p)
+			return ok && c.Object != nil && c.Object.Machine == e.Object.Machine && slices.Contains(c.Object.VersionDefs, version)
+		})
+	}
+	newest := ""
+	for _, n := range e.Object.VersionNeeds {
+		for _, v := range n.Versions {
+			if n.File == libc && !v.Weak && strings.HasPrefix(v.Name, "GLIBC_") && !has(v.Name) && (newest == "" || pass.Packs.IsNewerVersion(v.Name, newest)) {
+				newest = v.Name
+			}
+		}
+	}
+	return newest
 }
 
 // versionFinding returns the finding for a library that lacks a symbol version.
@@ -261,6 +287,13 @@ func versionFinding(pass *Pass, c *cause) Finding {
 		f.BoundTo, f.Present = &f.Present[0], newer
 		f.advise(olderCopyFix(pass, f.BoundTo.Path, newer[0].Path)...)
 		return f
+	}
+	if needed := newerGlibc(pass, c.by); needed != "" && !strings.HasPrefix(e.Name, "GLIBC_") {
+		// A newer copy of the library alone does not help.
+		if v := pass.Packs.VersionFix(needed); v != nil {
+			f.advise(packs.Row(v.Fix, packs.Values{"version": needed, "number": pass.Packs.SymbolVersion(needed).Number, "library": "libc.so.6"}))
+			return f
+		}
 	}
 	if v := pass.Packs.VersionFix(e.Name); v != nil {
 		f.advise(packs.Row(v.Fix, packs.Values{"version": e.Name, "number": pass.Packs.SymbolVersion(e.Name).Number, "library": f.Library}))

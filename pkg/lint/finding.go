@@ -68,6 +68,9 @@ type Finding struct {
 	// Later is set if the files of Affected load, and open Library by its name only when a
 	// feature is used.
 	Later bool `json:"-"`
+	// order counts the causes of misses as the loaders of all files meet them: of what one file
+	// lacks, its loader names the one with the lowest. It is 0 for other findings.
+	order int
 	// Values fill the placeholders of the rule's edits.
 	Values map[string]string `json:"-"`
 }
@@ -96,11 +99,23 @@ func compareFindings(a, b Finding) int {
 		}
 		return 1
 	}
+	met := func(f *Finding) int { // what is opened later, the program opens in an order of its own
+		if f.Later {
+			return 0
+		}
+		return f.order
+	}
+	first := 0 // of what stops the image's program, its loader names the first
+	if stops(&a)+stops(&b) == 0 {
+		first = met(&a) - met(&b)
+	}
 	return cmp.Or(
 		slices.Index(packs.Severities, a.Severity)-slices.Index(packs.Severities, b.Severity),
 		stops(&a)-stops(&b),
+		first,
 		len(b.Affected)-len(a.Affected),
 		cmp.Compare(a.Rule, b.Rule),
+		met(&a)-met(&b),
 		cmp.Compare(a.Message, b.Message),
 	)
 }

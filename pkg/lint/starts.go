@@ -130,6 +130,9 @@ func worstVerdict(failures []*replay.StartFailure) packs.Verdict {
 	return v
 }
 
+// sitePython matches the directory of Python packages below an environment.
+var sitePython = regexp.MustCompile(`/lib(?:64)?/(python[0-9.]+)/site-packages$`)
+
 // adviseModule adds what to do about a module that is not there: the package may have it
 // for another Python.
 func (pass *Pass) adviseModule(x *Finding, f *replay.StartFailure) {
@@ -150,6 +153,9 @@ func (pass *Pass) adviseModule(x *Finding, f *replay.StartFailure) {
 		clause := "source-tree"
 		if v["venv"] = pass.environmentOf(v["dir"]); v["venv"] != "" {
 			clause = "other-environment"
+			if m := sitePython.FindStringSubmatch(v["dir"]); m != nil && m[1] != v["python"] && replay.RealPath(pass.Image.FS, v["venv"]+"/bin/python") == replay.RealPath(pass.Image.FS, f.Start.Python) {
+				clause, v["of"] = "environment-of-other", m[1]
+			}
 		}
 		pass.also(x, clause, v)
 		return
@@ -255,11 +261,24 @@ func (pass *Pass) moduleElsewhere(name string) string {
 		if !ok || p == "" || strings.Contains(p, "/_vendor") || strings.Contains(strings.TrimSuffix(p, "-packages"), "-packages/") {
 			continue // a part of a package
 		}
+		if standardLibrary.MatchString(p) || !pass.hasModule(p, name) {
+			continue
+		}
 		if packed := strings.HasSuffix(p, "-packages"); found == "" || packed && (!strings.HasSuffix(found, "-packages") || p < found) {
 			found = p
 		}
 	}
 	return found
+}
+
+// standardLibrary matches the directory of Python's standard library, and those in it.
+var standardLibrary = regexp.MustCompile(`/lib(?:64)?/python[0-9.]+(?:/[^-]*)?$`)
+
+// hasModule reports whether a directory has the last part of a dotted name.
+func (pass *Pass) hasModule(dir, name string) bool {
+	p := path.Join(dir, strings.ReplaceAll(name, ".", "/"))
+	e, _, ok := pass.Image.FS.Lookup(p)
+	return ok && e.IsDir() || pass.Image.IsFile(p+".py")
 }
 
 // environmentOf returns the environment of a directory of packages that has an interpreter of

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ianlancetaylor/demangle"
 	"github.com/imgcheck/imgcheck/internal/version"
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
@@ -118,6 +119,9 @@ func onSearchPath(pass *Pass, dir string) bool {
 func symbolFixes(pass *Pass, f *Finding, u replay.Unbound, fact *packs.SymbolFact) []packs.Advice {
 	var list []packs.Advice
 	known := fact != nil && fact.Fix != ""
+	if l := pass.Loaders.Primary; l != nil && l.Libc.Musl && len(f.NeededBy) > 0 && needsGlibc(pass, f.NeededBy[0].Path) {
+		return pass.advice("glibc-base", packs.Values{"file": f.NeededBy[0].Path})
+	}
 	switch {
 	case f.Rule == "torch-extension-mismatch":
 		list = extensionFixes(pass, u)
@@ -141,6 +145,14 @@ func symbolFixes(pass *Pass, f *Finding, u replay.Unbound, fact *packs.SymbolFac
 		return pass.advice("made-for-one-another", nil)
 	}
 	return list
+}
+
+// needsGlibc reports whether a file needs versions of glibc, which musl ignores.
+func needsGlibc(pass *Pass, file string) bool {
+	e, _, ok := pass.Image.FS.Lookup(file)
+	return ok && e.Object != nil && slices.ContainsFunc(e.Object.VersionNeeds, func(n elfdeps.VersionNeed) bool {
+		return slices.ContainsFunc(n.Versions, func(v elfdeps.Version) bool { return strings.HasPrefix(v.Name, "GLIBC_") })
+	})
 }
 
 // unmetFixes returns the fixes for a file whose wheel requires other releases of packages than

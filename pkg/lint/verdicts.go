@@ -56,6 +56,22 @@ func onlyForGlibc(pass *Pass, o *replay.Object, e *elfdeps.Error) bool {
 	})
 }
 
+// onlyForNewer reports whether an object is the native library of a .NET package, needs a newer
+// glibc or libstdc++ than the image's, which are those of each of its processes, and has no
+// twin below the same directory that can be loaded (LLamaSharp has one for each generation of
+// processors).
+func onlyForNewer(pass *Pass, o *replay.Object, e *elfdeps.Error) bool {
+	dir, below, ok := strings.Cut(o.Path, "/native/")
+	if !ok || !nugetNative.MatchString(dir+"/native") || e.By == nil || e.By.Real() != o.Path ||
+		!slices.ContainsFunc([]string{"GLIBC_", "GLIBCXX_", "CXXABI_"}, func(p string) bool { return strings.HasPrefix(e.Name, p) }) {
+		return false
+	}
+	stem := strings.TrimSuffix(path.Base(below), ".so")
+	return !slices.ContainsFunc(pass.Files.Objects, func(other *replay.Object) bool {
+		return strings.HasPrefix(other.Path, dir+"/native/") && strings.Contains(path.Base(other.Path), stem) && len(pass.Files.Real(other.Misses)) == 0
+	})
+}
+
 // judgeUnseen returns the verdict on a file that a package must load, without source that
 // says so.
 func judgeUnseen(pass *Pass, pkg string, asked inventory.Answer) packs.Verdict {
@@ -100,6 +116,9 @@ func judgeRoot(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict {
 // judgeVersion returns the verdict on a version that an object misses. It is grave for a root
 // that needs the version itself.
 func judgeVersion(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict {
+	if onlyForNewer(pass, o, e) {
+		return pass.Packs.Verdict("other-c-library", nil)
+	}
 	if !pass.Files.IsRoot(o) || pass.Packs.Family(o.Path) != nil || e.By == nil || e.By.Real() != o.Path {
 		return pass.Packs.Unproved("not-root")
 	}
