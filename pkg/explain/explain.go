@@ -17,6 +17,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"path"
 	"regexp"
@@ -357,6 +358,7 @@ func (x *Explainer) hits(s string) []hit {
 	}
 	x.inContext(list, low)
 	list = withoutBenign(list)
+	putBack(list)
 	slices.SortStableFunc(list, func(a, b hit) int {
 		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.line, b.line), cmp.Compare(a.order, b.order))
 	})
@@ -382,6 +384,9 @@ func (x *Explainer) inContext(list []hit, low string) {
 			if holds {
 				rest := slices.DeleteFunc(slices.Clone(h.cases), func(id string) bool { return id == c.First })
 				h.cases, h.moved = append([]string{c.First}, rest...), true
+				if x.cases[c.First].Class == benignClass {
+					h.tier = benignTier
+				}
 				break
 			}
 		}
@@ -401,6 +406,22 @@ func withoutBenign(list []hit) []hit {
 		at, has := benign[h.line]
 		return has && h.tier != benignTier && h.at >= at
 	})
+}
+
+// putBack puts the lines that a program survives behind the errors of other lines.
+func putBack(list []hit) {
+	survived, ends := map[int]bool{}, false
+	for _, h := range list {
+		survived[h.line] = survived[h.line] || h.text.Survives
+	}
+	for _, h := range list {
+		ends = ends || !survived[h.line] && h.tier < survivedTier
+	}
+	for i := range list {
+		if ends && survived[list[i].line] && list[i].tier < survivedTier {
+			list[i].tier = survivedTier
+		}
+	}
 }
 
 // newHits returns the hits of more that are not in the list. A capture before the pattern's first
@@ -441,23 +462,35 @@ func (x *Explainer) match(s, low string) []hit {
 	return list
 }
 
-// wholeLine reports whether a literal at a place is a line, apart from spaces.
+// linePrefix matches what builders, compose and log collectors put before a line: BuildKit's step
+// and its seconds ("#12 138.5 "), a service ("app-1 | "), a time.
+var linePrefix = regexp.MustCompile(`^(?:\s*(?:#\d+|\d+\.\d+|[\w.-]+\s?\||\[[^\]\n]{1,60}\]|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?|\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:\s|$))*\s*$`)
+
+// wholeLine reports whether a literal at a place is a line, apart from spaces and a prefix of the
+// log.
 func wholeLine(s string, at int, lit string) bool {
 	before, after := s[:at], s[at+len(lit):]
 	before = before[strings.LastIndexAny(before, "\n\v")+1:]
 	if i := strings.IndexAny(after, "\n\v"); i >= 0 {
 		after = after[:i]
 	}
-	return strings.TrimSpace(before) == "" && strings.TrimSpace(after) == ""
+	return strings.TrimSpace(after) == "" && len(before) < maxLine && linePrefix.MatchString(before)
 }
 
-// benignTier is the tier of benign messages.
-const benignTier = 2
+// Tiers of hits behind those of causes (0) and of consequences (1): lines that the program
+// survived, if another line has an error, and benign messages.
+const (
+	survivedTier = 2
+	benignTier   = 3
+)
+
+// benignClass is the class of benign messages.
+const benignClass = "benign-message"
 
 // tier returns 0 for a cause, 1 for a consequence, and benignTier for a benign message.
 func (x *Explainer) tier(t *text) int {
 	switch {
-	case x.cases[t.Cases[0]].Class == "benign-message":
+	case x.cases[t.Cases[0]].Class == benignClass:
 		return benignTier
 	case t.Symptom:
 		return 1
@@ -512,10 +545,14 @@ func (x *Explainer) answer(c *packs.Case, h hit, s string, sure Confidence) Answ
 		}
 	}
 	confirmed, _ := fill(c.Confirm, h.captures)
+	visible := c.Visible
+	if h.text != nil && h.text.Visible != "" && visible == "yes" {
+		visible = h.text.Visible
+	}
 	return Answer{
-		Case: c.ID, Rule: c.Rule, Class: c.Class, Title: c.Title, Confidence: sure, Visible: c.Visible, Line: h.line,
+		Case: c.ID, Rule: c.Rule, Class: c.Class, Title: c.Title, Confidence: sure, Visible: visible, Line: h.line,
 		Text: strings.ToValidUTF8(strings.TrimSpace(line), "\uFFFD"), Captures: valid(h.captures),
-		Doc: strings.TrimSpace(c.Doc), Causes: c.Causes, Confirm: confirmed, Fixes: x.fixes(c, h.captures), Sources: c.Sources,
+		Doc: strings.TrimSpace(c.Doc), Causes: c.Causes, Confirm: confirmed, Fixes: x.fixes(c, h.captures, s), Sources: c.Sources,
 	}
 }
 
@@ -528,7 +565,7 @@ func missing(captures map[string]string) string {
 }
 
 // placeholder matches what a text of the packs leaves to the names of the error text.
-var placeholder = regexp.MustCompile(`\{(missing|name|library|symbol|version|package|module|path|image)\}`)
+var placeholder = regexp.MustCompile(`\{(missing|name|library|symbol|version|package|module|requirement|path|image)\}`)
 
 // fill replaces placeholders by the captures: {missing} is the library that is missing,
 // {name} its name up to .so. It reports whether all of them have a value; NAME stands for
@@ -554,7 +591,7 @@ func fill(template string, captures map[string]string) (string, bool) {
 // fixes returns the fixes of a case, filled with the names of the text. It leaves out those
 // that need a name that the text does not have. Fixes that the packs have for this library
 // or symbol replace the general ones.
-func (x *Explainer) fixes(c *packs.Case, captures map[string]string) []string {
+func (x *Explainer) fixes(c *packs.Case, captures map[string]string, s string) []string {
 	if fix := x.packs.SymbolFix(captures["symbol"]); fix != "" && c.Class == "undefined-symbol" {
 		return []string{fix}
 	}
@@ -563,13 +600,53 @@ func (x *Explainer) fixes(c *packs.Case, captures map[string]string) []string {
 			return list
 		}
 	}
+	if list := x.headerFixes(cmp.Or(captures["header"], captures["name"]), s); len(list) > 0 && c.ID == headerCase {
+		return list
+	}
+	if captures["module"] != "" {
+		top, _, _ := strings.Cut(captures["module"], ".")
+		captures = maps.Clone(captures)
+		captures["requirement"] = quoted(cmp.Or(packs.RequirementOf(x.packs.Modules, top), top))
+	}
 	var list []string
 	for _, fix := range c.Fix {
 		if filled, whole := fill(fix, captures); whole {
 			list = append(list, filled)
 		}
 	}
+	if len(list) > 0 { // the one before it may be left out
+		list[0] = strings.TrimPrefix(list[0], "or ")
+	}
 	return list
+}
+
+// quoted returns a requirement as a shell takes it.
+func quoted(requirement string) string {
+	if strings.ContainsAny(requirement, "<>[];! ") {
+		return "'" + requirement + "'"
+	}
+	return requirement
+}
+
+// headerCase is the case of a header that a build does not find.
+const headerCase = "development-package-missing"
+
+// pythonRelease matches the release of Python in a compiler's command: of its headers, or of the
+// extension module that it makes.
+var pythonRelease = regexp.MustCompile(`(?:include/python|\.cpython-)3\.?(\d{1,2})\b`)
+
+// headerFixes returns the fixes for a header that is missing, by its name.
+func (x *Explainer) headerFixes(header, s string) []string {
+	python := "python3"
+	if m := pythonRelease.FindStringSubmatch(s); m != nil {
+		python = "python3." + m[1]
+	}
+	for _, h := range x.packs.Development {
+		if header != "" && packs.Match(h.Match, header) {
+			return []string{strings.ReplaceAll(h.Fix, "{python}", python)}
+		}
+	}
+	return nil
 }
 
 func valid(m map[string]string) map[string]string {

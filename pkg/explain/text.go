@@ -21,8 +21,19 @@ func (r *Result) JSON(w io.Writer) error {
 // visible says whether a scan can confirm an answer.
 var visible = map[string]string{
 	"yes":    "`imgcheck scan IMAGE` can see it",
-	"partly": "an image shows a part of it; the rest is the host's driver or GPU",
+	"partly": "an image shows a part of it at most; the rest is the host's driver or GPU, or known only to the program",
 	"no":     "no image shows it: the cause is outside of the image",
+}
+
+// inFiles is what visible says of a case that an image shows and that no rule finds.
+const inFiles = "the image's files or settings show it; no rule of `imgcheck scan` looks for it"
+
+// shows says whether a scan can confirm a case.
+func shows(visibility, rule string) string {
+	if visibility == "yes" && rule == "" {
+		return inFiles
+	}
+	return visible[visibility]
 }
 
 // Text writes the result for people: the first answer in full, and how to tell the others
@@ -75,7 +86,7 @@ func (r *Result) Text(w io.Writer, width int) error {
 		b.list("causes", a.Causes)
 		b.field("confirm", a.Confirm)
 		b.list("fix", a.advised())
-		b.field("image", visible[a.Visible])
+		b.field("image", shows(a.Visible, a.Rule))
 		if a.Rule != "" {
 			b.field("more", "`imgcheck explain "+a.Rule+"`")
 		}
@@ -140,7 +151,7 @@ func (x *Explainer) Page(id string) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s (class %s)\n\n%s\n", c.ID, c.Title, c.Class, strings.TrimSpace(c.Doc))
-	fmt.Fprintf(&b, "\nIn an image: %s.\n", visible[c.Visible])
+	fmt.Fprintf(&b, "\nIn an image: %s.\n", shows(c.Visible, c.Rule))
 	var reads []string
 	for _, t := range x.texts {
 		if slices.Contains(t.Cases, id) {
@@ -151,7 +162,7 @@ func (x *Explainer) Page(id string) string {
 	for _, s := range []struct {
 		title string
 		lines []string
-	}{{"How it reads", reads}, {"Usual causes", c.Causes}, {"How to confirm it", []string{confirm}}, {"How to fix it", x.fixes(c, nil)}, {"Sources", c.Sources}} {
+	}{{"How it reads", reads}, {"Usual causes", c.Causes}, {"How to confirm it", []string{confirm}}, {"How to fix it", x.fixes(c, nil, "")}, {"Sources", c.Sources}} {
 		packs.Section(&b, s.title, s.lines)
 	}
 	return b.String()

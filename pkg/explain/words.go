@@ -17,7 +17,7 @@ func (x *Explainer) byWords(low string) []hit {
 	at := 0
 	for line := range strings.Lines(low) {
 		part := spaced.Replace(line[:min(len(line), maxWordLine)])
-		quiet := hasWord(part, quietWords) && !hasWord(part, loudWords)
+		quiet := hasWord(part, quietWords) && !hasWord(part, loudWords) || command(part)
 		for i := range x.texts {
 			t := &x.texts[i]
 			if len(t.words) > 0 && !quiet && hasWords(part, t.words) {
@@ -30,6 +30,20 @@ func (x *Explainer) byWords(low string) []hit {
 		at += len(line)
 	}
 	return list
+}
+
+// compilerOptions are options of compilers of which a line with two is a command.
+var compilerOptions = []string{" fpic", " gencode arch=", " std=c++", " isystem ", " o3 ", " expt relaxed constexpr", " dtorch extension name=", " generate dependencies with compile", " include "}
+
+// command reports whether a line is a compiler's command, as builds print them, and no error of it.
+func command(line string) bool {
+	n := 0
+	for _, o := range compilerOptions {
+		if strings.Contains(line, o) {
+			n++
+		}
+	}
+	return n > 1 && !hasWord(line, []string{"error:", "error ", "failed", "returned", "killed"})
 }
 
 // quietWords mark lines of logs that report no error, unless they have one of loudWords.

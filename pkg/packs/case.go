@@ -50,6 +50,12 @@ type ErrorText struct {
 	// from another error.
 	Certain bool `yaml:"certain"`
 	Symptom bool `yaml:"symptom"`
+	// Survives is set if the program goes on after the line, so that an error of another line is
+	// likelier what ended it.
+	Survives bool `yaml:"survives"`
+	// Visible replaces that of the first case, if an image shows less of this text's cause: what
+	// asks for the library is a program that a scan does not read.
+	Visible string `yaml:"visible"`
 	// Line is set if the patterns are whole lines. They have no captures.
 	Line bool `yaml:"line"`
 }
@@ -60,6 +66,9 @@ func (t *ErrorText) validate() error {
 	}
 	if len(t.Words) > 0 && (t.Certain || len(t.Where) > 0) {
 		return fmt.Errorf("text with the words %q: words are never certain, and have no captures", t.Words)
+	}
+	if !slices.Contains([]string{"", "partly", "no"}, t.Visible) {
+		return fmt.Errorf("text %q: visible is partly or no", t.Patterns)
 	}
 	if len(t.Differ) != 0 && len(t.Differ) != 2 {
 		return fmt.Errorf("text %q: differ needs two captures", t.Patterns)

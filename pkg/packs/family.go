@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/imgcheck/imgcheck/internal/version"
 )
@@ -108,8 +109,14 @@ func (p *Packs) LibraryAdvice(library, cuda string) []Advice {
 	var list []Advice
 	for _, s := range p.System {
 		if Match(s.Match, path.Base(library)) {
-			list = append(list, Row(s.Fix, Values{"library": path.Base(library)}))
+			list = append(list, Row(s.Fix, Values{"library": path.Base(library), "name": stem(path.Base(library))}))
 		}
 	}
 	return list
+}
+
+// stem returns the name of a library up to .so.
+func stem(library string) string {
+	name, _, _ := strings.Cut(library, ".so")
+	return name
 }

@@ -72,6 +72,8 @@ type Sections struct {
 	WheelDirs KnownList `yaml:"wheel_dirs"`
 	// System are libraries of distributions, with the packages that have them.
 	System []*SystemLibrary `yaml:"system"`
+	// Development are headers and the like of libraries, with the packages that have them.
+	Development []*Development `yaml:"development"`
 }
 
 // add appends the lists of another pack. Clauses and Driver are for the caller.

@@ -13,7 +13,7 @@ import (
 // SystemLibrary is a library of distributions, with the packages that have it.
 type SystemLibrary struct {
 	Match string `yaml:"match"` // a pattern on a file name
-	Fix   string `yaml:"fix"`   // with {library}
+	Fix   string `yaml:"fix"`   // with {library}, and {name}, which is that up to .so
 	// Apt, Apk and Dnf are the packages of Debian and Ubuntu, of Alpine, and of Fedora and its
 	// kin, separated by blanks; empty if they are not known for all libraries of Match.
 	Apt string `yaml:"apt"`
