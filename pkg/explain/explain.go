@@ -4,8 +4,8 @@
 // Its knowledge is in the packs: the patterns of the rules, and the cases and texts of
 // rules/explain.yaml. It matches the text against all patterns. Those that match give
 // cases, the likeliest first, each with the way to confirm it. In a log, the first line
-// that has a cause of its own comes first, and lines that only follow from another error
-// come after it.
+// that has a cause of its own comes first; lines that only follow from another error, and
+// lines that the program survived, come after it.
 //
 // The package reads no image and does not guess: a text that matches no pattern has no
 // answer. Reports of different causes have the same words (a library that is not found
@@ -464,7 +464,7 @@ func (x *Explainer) match(s, low string) []hit {
 
 // linePrefix matches what builders, compose and log collectors put before a line: BuildKit's step
 // and its seconds ("#12 138.5 "), a service ("app-1 | "), a time.
-var linePrefix = regexp.MustCompile(`^(?:\s*(?:#\d+|\d+\.\d+|[\w.-]+\s?\||\[[^\]\n]{1,60}\]|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?|\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:\s|$))*\s*$`)
+var linePrefix = regexp.MustCompile(`(?i)^(?:\s*(?:#\d+|\d+\.\d+|[\w.-]+\s?\||\[[^\]\n]{1,60}\]|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?|\d\d:\d\d:\d\d(?:[.,]\d+)?)(?:\s|$))*\s*$`)
 
 // wholeLine reports whether a literal at a place is a line, apart from spaces and a prefix of the
 // log.

@@ -1,0 +1,156 @@
+package explain
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// TestSurvived: a line after which the program goes on comes behind an error of another line,
+// and is the answer if there is none.
+func TestSurvived(t *testing.T) {
+	x := explainer(t)
+	const noRuntime, noNative = "No CUDA runtime is found, using CUDA_HOME='/usr/local/cuda'\n", "Could not load bitsandbytes native library: libcusparse.so.11: cannot open shared object file: No such file or directory\n"
+	for text, want := range map[string]string{
+		noRuntime: "driver-not-mounted",
+		noRuntime + "FileNotFoundError: [Errno 2] No such file or directory: '/usr/local/cuda/bin/nvcc'":               "missing-toolchain",
+		noRuntime + "The detected CUDA version (11.8) mismatches the version that was used to compile PyTorch (12.1).": "cuda-differs",
+		noRuntime + "×  Building wheel for apex (pyproject.toml) did not run successfully.":                            "look-above",
+		noNative: "missing-sublibrary",
+		noNative + "RuntimeError: HIP error: invalid device function":                       "gpu-not-supported-rocm",
+		noNative + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB": "gpu-out-of-memory",
+		noNative + "TF-TRT Warning: Could not find TensorRT":                                "missing-sublibrary",
+		"WARNING! libcudart.so not found in any environmental path. Searching in backup paths...\nCUDA SETUP: Required library version not found: libbitsandbytes_cuda123.so":                                    "other-cuda",
+		"triton.runtime.errors.PTXASError: PTXAS error: Internal Triton PTX codegen error\n`ptxas` stderr:\nptxas fatal : Value 'sm_121a' is not defined for option 'gpu-name'":                                  "compiler-too-old-for-gpu",
+		"triton.runtime.errors.PTXASError: PTXAS error: Internal Triton PTX codegen error":                                                                                                                       "gpu-not-supported",
+		"CalledProcessError: Command '['/usr/bin/gcc', '/tmp/x/cuda_utils.c', '-l:libcuda.so.1']' returned non-zero exit status 1.\n/usr/bin/ld: cannot find -l:libcuda.so.1":                                    "driver-not-on-linker-path",
+		"CalledProcessError: Command '['/usr/bin/gcc', '/tmp/x/cuda_utils.c', '-lcuda']' returned non-zero exit status 1.\n/usr/bin/ld: cannot find -lcuda: No such file or directory":                           "missing-link",
+		"OSError: libavutil.so.58: cannot open shared object file: No such file or directory\nDEBUG - Failed to load FFmpeg6 extension.":                                                                         "ffmpeg-missing",
+		"OSError: libavutil.so.58: cannot open shared object file: No such file or directory\nDEBUG - Successfully loaded FFmpeg4\nImportError: libGL.so.1: cannot open shared object file: No such file or dir": "missing-system-library",
+	} {
+		if got := caseIDs(x.Explain(text)); len(got) == 0 || got[0] != want {
+			t.Errorf("%s\n got %v, want %s", text, got, want)
+		}
+	}
+}
+
+// TestKilled: the line is read behind what builders and collectors put before it, and not within
+// another line; that a compiler's command is all there is says nothing.
+func TestKilled(t *testing.T) {
+	x := explainer(t)
+	const command = "/usr/local/cuda/bin/nvcc -I/x/csrc -c x.cu -o build/temp.linux-x86_64-cpython-311/x.o -gencode arch=compute_90,code=sm_90 --expt-relaxed-constexpr -std=c++17 --threads 4 -DTORCH_EXTENSION_NAME=x_cuda\n"
+	for text, want := range map[string]string{
+		"Killed":                                  "out-of-host-memory",
+		"#12 138.5 Killed":                        "out-of-host-memory",
+		"138.5 Killed":                            "out-of-host-memory",
+		"app-1  | Killed":                         "out-of-host-memory",
+		"2025-10-30T21:54:45.622419515Z Killed":   "out-of-host-memory",
+		"2025-10-30 21:54:45,622 [worker] Killed": "out-of-host-memory",
+		"run.sh: line 12:    37 Killed                  python3 train.py": "out-of-host-memory",
+		"Killed by the user":        "",
+		"The worker was Killed":     "",
+		command:                     "",
+		command + "#9 138.5 Killed": "compilers-out-of-memory",
+		"#9 12.3 c++: fatal error: Killed signal terminated program cc1plus":  "compilers-out-of-memory",
+		command + "nvcc fatal   : Unsupported gpu architecture 'compute_120'": "compiler-too-old-for-gpu",
+	} {
+		got := strings.Join(caseIDs(x.Explain(text)), " ")
+		if first, _, _ := strings.Cut(got, " "); first != want {
+			t.Errorf("%s\n got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestHostLibrary: a library that the host mounts is not the image's, and no scan sees it. One of a
+// wheel is the image's.
+func TestHostLibrary(t *testing.T) {
+	x := explainer(t)
+	const old = "ImportError: /lib64/libc.so.6: version `GLIBC_2.38' not found (required by "
+	for file, host := range map[string]bool{
+		"/usr/lib/x86_64-linux-gnu/libGLdispatch.so.0": true, "/usr/lib/x86_64-linux-gnu/libcuda.so.1": true, "/usr/lib64/libnvidia-ml.so.1": true,
+		"/usr/lib/aarch64-linux-gnu/nvidia/libnvdla_compiler.so": true, "/usr/local/nvidia/lib64/libnvidia-ptxjitcompiler.so.1": true,
+		"/usr/local/lib/python3.10/site-packages/nvidia/cudnn/lib/libcudnn.so.9": false, "/opt/app/server": false, "/usr/lib/python3/dist-packages/nvidia/nccl/lib/libnccl.so.2": false,
+	} {
+		a := x.Explain(old + file + ")").Answers[0]
+		if (a.Case == "driver-needs-newer-libc") != host || host && (a.Confidence == Certain || a.Visible != "no") {
+			t.Errorf("%s: %s, %s, visible %s", file, a.Case, a.Confidence, a.Visible)
+		}
+	}
+}
+
+// TestFixOfName: the first fix is for the module, the header or the library of the text.
+func TestFixOfName(t *testing.T) {
+	x := explainer(t)
+	const header = "/tmp/t/cuda_utils.c:5:10: fatal error: Python.h: No such file or directory\n"
+	for text, want := range map[string]string{
+		header: "install -y python3-dev`",
+		header + "Command '['/usr/bin/gcc', '-I/usr/include/python3.12']' returned non-zero exit status 1.":                           "install -y python3.12-dev`",
+		header + "'-o', '/tmp/t/cuda_utils.cpython-310-x86_64-linux-gnu.so'":                                                          "install -y python3.10-dev`",
+		"fatal error: mpi.h: No such file or directory":                                                                               "libopenmpi-dev",
+		"CMake Error at CMakeLists.txt:12 (find_package):\n  Could not find a package configuration file provided by \"absl\"":        "libabsl-dev",
+		"  Could not find a package configuration file provided by \"Torch\" with any of":                                             "torch.utils.cmake_prefix_path",
+		"  Could not find a package configuration file provided by \"somelib\" with any of":                                           "apt-file search NAME",
+		"ModuleNotFoundError: No module named 'pkg_resources'":                                                                        "pip install 'setuptools<82'",
+		"#9 ModuleNotFoundError: No module named 'pkg_resources'\n#9 × Getting requirements to build wheel did not run successfully.": "--build-constraint",
+		"ModuleNotFoundError: No module named 'yaml'":                                                                                 "pip install PyYAML`",
+		"ModuleNotFoundError: No module named 'sklearn.utils'":                                                                        "pip install scikit-learn`",
+		"ModuleNotFoundError: No module named 'einops'":                                                                               "pip install einops`",
+		"ImportError: libpython3.10.so.1.0: cannot open shared object file: No such file or directory":                                "install -y libpython3.10`",
+		"ImportError: libmpi.so.12: cannot open shared object file: No such file or directory":                                        "--no-binary mpi4py",
+		"ImportError: libfoo.so.3: cannot open shared object file: No such file or directory":                                         "apt-file search libfoo.so.3",
+		"AttributeError: module 'cv2.dnn' has no attribute 'DictValue'":                                                               "pip uninstall -y opencv-python ",
+		"PyTorch 2.3.0+cu121 with CUDA 1201 (you have 2.1.0+cu121)":                                                                   "torch==2.1.0+cu121 xformers",
+		"PyTorch 2.3.0+cu121 with CUDA 1201 (you have 2.1.0+cpu)":                                                                     "whl/cu",
+		"error: externally-managed-environment":                                                                                       "python3 -m venv",
+		"/bin/sh: 1: :/usr/local/cuda-12.8/bin/nvcc: not found":                                                                       "ENV CUDA_HOME=/usr/local/cuda",
+		"Max retries exceeded with url: /x (host='huggingface.co'): Temporary failure in name resolution":                             "no answer: give the container the network",
+		"E: Failed to fetch http://deb.debian.org/x  Temporary failure resolving 'deb.debian.org'":                                    "--dns",
+		"see https://huggingface.co/docs\nE: Failed to fetch http://deb.debian.org/x  Hash Sum mismatch":                              "apt-get clean",
+		"/usr/bin/ld: cannot find -lcublas: No such file or directory":                                                                "copy the library with its links",
+	} {
+		a := x.Explain(text).Answers
+		if len(a) == 0 || len(a[0].Fixes) == 0 || !strings.Contains(a[0].Fixes[0], want) {
+			t.Errorf("%s\n got %+v, want a first fix with %q", text, a, want)
+		}
+		for _, a := range a {
+			if len(a.Fixes) > 0 && strings.HasPrefix(a.Fixes[0], "or ") {
+				t.Errorf("%s: the fixes of %s begin with %q", text, a.Case, a.Fixes[0])
+			}
+		}
+	}
+}
+
+// TestNoGPUMemory: the end of a build is not taken for a GPU without memory.
+func TestNoGPUMemory(t *testing.T) {
+	x := explainer(t)
+	for _, text := range []string{"collect2: error: ld returned 1 exit status", "make: *** [Makefile:403: all] Error 2", "ninja: build stopped: subcommand failed.", "error: subprocess-exited-with-error"} {
+		for _, id := range caseIDs(x.Explain(text)) {
+			if id == "gpu-out-of-memory" {
+				t.Errorf("%s: %s", text, id)
+			}
+		}
+	}
+}
+
+// TestShown: a scan is promised only where it looks.
+func TestShown(t *testing.T) {
+	x := explainer(t)
+	for text, sees := range map[string]bool{
+		"ImportError: libcudart.so.12: cannot open shared object file: No such file or directory":                  true,
+		"thread 'main' panicked: Unable to dynamically load the 'cublas' shared library":                           false,
+		"java.lang.NoSuchMethodError: 'void ai.onnxruntime.OrtSession'":                                            false,
+		"java.lang.UnsatisfiedLinkError: no onnxruntime4j_jni in java.library.path":                                false,
+		"fatal error: Python.h: No such file or directory":                                                         false,
+		"RuntimeError: Failed to find C compiler. Please specify via CC environment variable.":                     false,
+		"ImportError: /lib64/libc.so.6: version `GLIBC_2.38' not found (required by /usr/lib64/libnvidia-ml.so.1)": false,
+	} {
+		var b bytes.Buffer
+		if err := x.Explain(text).Text(&b, 0); err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(b.String(), "\n\n")
+		if strings.Contains(first, "`imgcheck scan IMAGE` can see it") != sees {
+			t.Errorf("%s:\n%s", text, first)
+		}
+	}
+}
