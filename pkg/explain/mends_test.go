@@ -51,8 +51,10 @@ func TestKilled(t *testing.T) {
 		"The worker was Killed":     "",
 		command:                     "",
 		command + "#9 138.5 Killed": "compilers-out-of-memory",
-		"#9 12.3 c++: fatal error: Killed signal terminated program cc1plus":  "compilers-out-of-memory",
-		command + "nvcc fatal   : Unsupported gpu architecture 'compute_120'": "compiler-too-old-for-gpu",
+		"[ 18%] Building NVCC (Device) object src/ATen/ATen_generated_THCTensorMode.cu.o\nKilled\nmake[2]: *** [src/ATen/ATen.cu.o] Error 1":                   "compilers-out-of-memory",
+		"#28 15.91 No CUDA runtime is found, using CUDA_HOME='/opt/conda'\n#28 16.51 Emitting ninja build file /usr/src/build/build.ninja...\n#28 99.2 Killed": "compilers-out-of-memory",
+		"#9 12.3 c++: fatal error: Killed signal terminated program cc1plus":                                                                                   "compilers-out-of-memory",
+		command + "nvcc fatal   : Unsupported gpu architecture 'compute_120'":                                                                                  "compiler-too-old-for-gpu",
 	} {
 		got := strings.Join(caseIDs(x.Explain(text)), " ")
 		if first, _, _ := strings.Cut(got, " "); first != want {
@@ -67,7 +69,7 @@ func TestHostLibrary(t *testing.T) {
 	x := explainer(t)
 	const old = "ImportError: /lib64/libc.so.6: version `GLIBC_2.38' not found (required by "
 	for file, host := range map[string]bool{
-		"/usr/lib/x86_64-linux-gnu/libGLdispatch.so.0": true, "/usr/lib/x86_64-linux-gnu/libcuda.so.1": true, "/usr/lib64/libnvidia-ml.so.1": true,
+		"/usr/lib/x86_64-linux-gnu/libGLdispatch.so.0": true, "/usr/lib/x86_64-linux-gnu/libcuda.so.1": true, "/usr/lib64/libnvidia-ml.so.1": true, "/.singularity.d/libs/libGLX.so.0": true,
 		"/usr/lib/aarch64-linux-gnu/nvidia/libnvdla_compiler.so": true, "/usr/local/nvidia/lib64/libnvidia-ptxjitcompiler.so.1": true,
 		"/usr/local/lib/python3.10/site-packages/nvidia/cudnn/lib/libcudnn.so.9": false, "/opt/app/server": false, "/usr/lib/python3/dist-packages/nvidia/nccl/lib/libnccl.so.2": false,
 	} {
