@@ -146,7 +146,7 @@ func New(set *packs.Packs) (*Explainer, error) {
 	}
 	for _, c := range set.Contexts {
 		for _, id := range append([]string{c.First}, c.Over...) {
-			if x.cases[id] == nil {
+			if x.cases[id] == nil && (id != "" || c.Visible == "") {
 				return nil, fmt.Errorf("context %q: there is no case %q", c.First, id)
 			}
 		}
@@ -215,7 +215,8 @@ type hit struct {
 	captures          map[string]string
 	partial           bool // only a part of the pattern matches
 	cases             []string
-	moved             bool // the first case is a context's
+	moved             bool   // the first case is a context's
+	visible           string // at most, of its cases; or ""
 }
 
 // english returns the replacer for messages in other languages, the longest first.
@@ -371,7 +372,7 @@ func (x *Explainer) inContext(list []hit, low string) {
 	held := map[*packs.Context]bool{}
 	for i := range list {
 		h := &list[i]
-		h.cases = h.text.Cases
+		h.cases, h.visible = h.text.Cases, h.text.Visible
 		for _, c := range x.packs.Contexts {
 			if !slices.Contains(c.Over, h.cases[0]) {
 				continue
@@ -380,6 +381,10 @@ func (x *Explainer) inContext(list []hit, low string) {
 			if !known {
 				holds = hasWords(low, c.Words)
 				held[c] = holds
+			}
+			if holds && c.Visible != "" {
+				h.visible = c.Visible
+				continue
 			}
 			if holds {
 				rest := slices.DeleteFunc(slices.Clone(h.cases), func(id string) bool { return id == c.First })
@@ -469,12 +474,16 @@ var linePrefix = regexp.MustCompile(`(?i)^(?:\s*(?:#\d+|\d+\.\d+|[\w.-]+\s?\||\[
 // wholeLine reports whether a literal at a place is a line, apart from spaces and a prefix of the
 // log.
 func wholeLine(s string, at int, lit string) bool {
-	before, after := s[:at], s[at+len(lit):]
-	before = before[strings.LastIndexAny(before, "\n\v")+1:]
+	from, end := max(0, at-maxLine), at+len(lit)
+	before, after := s[from:at], s[end:min(len(s), end+maxLine)]
+	begin := strings.LastIndexAny(before, "\n\v") + 1
+	if begin == 0 && from > 0 {
+		return false
+	}
 	if i := strings.IndexAny(after, "\n\v"); i >= 0 {
 		after = after[:i]
 	}
-	return strings.TrimSpace(after) == "" && len(before) < maxLine && linePrefix.MatchString(before)
+	return strings.TrimSpace(after) == "" && linePrefix.MatchString(before[begin:])
 }
 
 // Tiers of hits behind those of causes (0) and of consequences (1): lines that the program
@@ -546,8 +555,8 @@ func (x *Explainer) answer(c *packs.Case, h hit, s string, sure Confidence) Answ
 	}
 	confirmed, _ := fill(c.Confirm, h.captures)
 	visible := c.Visible
-	if h.text != nil && h.text.Visible != "" && visible == "yes" {
-		visible = h.text.Visible
+	if visible == "yes" {
+		visible = cmp.Or(h.visible, visible)
 	}
 	return Answer{
 		Case: c.ID, Rule: c.Rule, Class: c.Class, Title: c.Title, Confidence: sure, Visible: visible, Line: h.line,
@@ -600,8 +609,10 @@ func (x *Explainer) fixes(c *packs.Case, captures map[string]string, s string) [
 			return list
 		}
 	}
-	if list := x.headerFixes(cmp.Or(captures["header"], captures["name"]), s); len(list) > 0 && c.ID == headerCase {
-		return list
+	if c.ID == headerCase {
+		if list := x.headerFixes(cmp.Or(captures["header"], captures["name"]), s); len(list) > 0 {
+			return list
+		}
 	}
 	if captures["module"] != "" {
 		top, _, _ := strings.Cut(captures["module"], ".")

@@ -138,13 +138,15 @@ func TestNoGPUMemory(t *testing.T) {
 func TestShown(t *testing.T) {
 	x := explainer(t)
 	for text, sees := range map[string]bool{
-		"ImportError: libcudart.so.12: cannot open shared object file: No such file or directory":                  true,
-		"thread 'main' panicked: Unable to dynamically load the 'cublas' shared library":                           false,
-		"java.lang.NoSuchMethodError: 'void ai.onnxruntime.OrtSession'":                                            false,
-		"java.lang.UnsatisfiedLinkError: no onnxruntime4j_jni in java.library.path":                                false,
-		"fatal error: Python.h: No such file or directory":                                                         false,
-		"RuntimeError: Failed to find C compiler. Please specify via CC environment variable.":                     false,
-		"ImportError: /lib64/libc.so.6: version `GLIBC_2.38' not found (required by /usr/lib64/libnvidia-ml.so.1)": false,
+		"ImportError: libcudart.so.12: cannot open shared object file: No such file or directory":                                                                true,
+		"thread 'main' panicked: Unable to dynamically load the 'cublas' shared library":                                                                         false,
+		"java.lang.NoSuchMethodError: 'void ai.onnxruntime.OrtSession'":                                                                                          false,
+		"Exception in thread \"main\" java.lang.UnsatisfiedLinkError: /tmp/onnxruntime-java1/libonnxruntime.so: libcudart.so.12: cannot open shared object file": false,
+		"thread 'main' panicked at src/main.rs:9: libonnxruntime.so: cannot open shared object file: No such file or directory":                                  false,
+		"java.lang.UnsatisfiedLinkError: no onnxruntime4j_jni in java.library.path":                                                                              false,
+		"fatal error: Python.h: No such file or directory":                                                                                                       false,
+		"RuntimeError: Failed to find C compiler. Please specify via CC environment variable.":                                                                   false,
+		"ImportError: /lib64/libc.so.6: version `GLIBC_2.38' not found (required by /usr/lib64/libnvidia-ml.so.1)":                                               false,
 	} {
 		var b bytes.Buffer
 		if err := x.Explain(text).Text(&b, 0); err != nil {

@@ -25,7 +25,7 @@ var visible = map[string]string{
 	"no":     "no image shows it: the cause is outside of the image",
 }
 
-// inFiles is what visible says of a case that an image shows and that no rule finds.
+// inFiles says that an image shows a case, and that no rule finds it.
 const inFiles = "the image's files or settings show it; no rule of `imgcheck scan` looks for it"
 
 // shows says whether a scan can confirm a case.

@@ -101,11 +101,14 @@ type Context struct {
 	Words [][]string `yaml:"words"`
 	Over  []string   `yaml:"over"`  // IDs of cases in whose place First comes
 	First string     `yaml:"first"` // ID of a case
+	// Visible stands in place of First: the order stays, and an image shows less of the cases than
+	// of others', as of those of a program whose libraries a scan does not read.
+	Visible string `yaml:"visible"`
 }
 
 func (c *Context) validate() error {
-	if len(c.Words) == 0 || len(c.Over) == 0 || c.First == "" || slices.Contains(c.Over, c.First) {
-		return fmt.Errorf("context %q: needs words, a case to put first, and others in whose place it comes", c.First)
+	if len(c.Words) == 0 || len(c.Over) == 0 || slices.Contains(c.Over, c.First) || (c.First == "") == (c.Visible == "") || !slices.Contains([]string{"", "partly", "no"}, c.Visible) {
+		return fmt.Errorf("context %q: needs words, a case to put first or a visible (partly or no), and the cases in whose place it comes", c.First)
 	}
 	return nil
 }

@@ -2,8 +2,7 @@ package packs
 
 import "fmt"
 
-// Development is what a compiler, CMake or pkg-config needs of a library that programs are built
-// with, and how it is installed.
+// Development says how to install what a compiler or CMake needs of a library to build with it.
 type Development struct {
 	// Match is a pattern on the name that a message has: of a header as the program includes it
 	// (opencv2/core.hpp), or of CMake's package.
