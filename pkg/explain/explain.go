@@ -610,14 +610,18 @@ func (x *Explainer) fixes(c *packs.Case, captures map[string]string, s string) [
 		}
 	}
 	if c.ID == headerCase {
-		if list := x.headerFixes(cmp.Or(captures["header"], captures["name"]), s); len(list) > 0 {
+		if list := x.headerFixes(cmp.Or(captures["header"], captures["package"], captures["name"]), s); len(list) > 0 {
 			return list
 		}
 	}
 	if captures["module"] != "" {
-		top, _, _ := strings.Cut(captures["module"], ".")
+		top, _, within := strings.Cut(captures["module"], ".")
 		captures = maps.Clone(captures)
-		captures["requirement"] = quoted(cmp.Or(packs.RequirementOf(x.packs.Modules, top), top))
+		requirement := packs.RequirementOf(x.packs.Modules, top)
+		if requirement == "" && !within { // else the first word may be of many packages: google
+			requirement = top
+		}
+		captures["requirement"] = quoted(requirement)
 	}
 	var list []string
 	for _, fix := range c.Fix {
