@@ -615,13 +615,7 @@ func (x *Explainer) fixes(c *packs.Case, captures map[string]string, s string) [
 		}
 	}
 	if captures["module"] != "" {
-		top, _, within := strings.Cut(captures["module"], ".")
-		captures = maps.Clone(captures)
-		requirement := packs.RequirementOf(x.packs.Modules, top)
-		if requirement == "" && !within { // else the first word may be of many packages: google
-			requirement = top
-		}
-		captures["requirement"] = quoted(requirement)
+		captures = x.withPackage(captures)
 	}
 	var list []string
 	for _, fix := range c.Fix {
@@ -633,6 +627,24 @@ func (x *Explainer) fixes(c *packs.Case, captures map[string]string, s string) [
 		list[0] = strings.TrimPrefix(list[0], "or ")
 	}
 	return list
+}
+
+// withPackage replaces the module of captures by the requirement that brings it, or by a package
+// of its name. It keeps a module within another, whose first word may be many packages': google.
+func (x *Explainer) withPackage(captures map[string]string) map[string]string {
+	top, _, within := strings.Cut(captures["module"], ".")
+	requirement := packs.RequirementOf(x.packs.Modules, top)
+	if requirement == "" && within {
+		return captures
+	}
+	captures = maps.Clone(captures)
+	delete(captures, "module")
+	if requirement != "" {
+		captures["requirement"] = quoted(requirement)
+	} else {
+		captures["package"] = top
+	}
+	return captures
 }
 
 // quoted returns a requirement as a shell takes it.
