@@ -94,6 +94,7 @@ func TestFixOfName(t *testing.T) {
 		"  Could not find a package configuration file provided by \"somelib\" with any of":                                              "apt-file search NAME",
 		"ModuleNotFoundError: No module named 'pkg_resources'":                                                                           "pip install 'setuptools<82'",
 		"#9 ModuleNotFoundError: No module named 'pkg_resources'\n#9 × Getting requirements to build wheel did not run successfully.":    "--build-constraint",
+		"ModuleNotFoundError: No module named 'distutils'\n× Getting requirements to build wheel did not run successfully.":              "pip install setuptools`",
 		"ModuleNotFoundError: No module named 'yaml'":                                                                                    "pip install PyYAML`",
 		"ModuleNotFoundError: No module named 'sklearn.utils'":                                                                           "pip install scikit-learn`",
 		"ModuleNotFoundError: No module named 'einops'":                                                                                  "pip install einops`",
