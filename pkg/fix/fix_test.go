@@ -322,7 +322,9 @@ func TestBetter(t *testing.T) {
 	later.Library, later.Cause, later.Message, later.Later = "libnvrtc.so.12", "missing libnvrtc.so.12", "libnvrtc.so.12: cannot open shared object file: No such file or directory", true
 	hidden := noted
 	hidden.Library, hidden.Cause, hidden.Message = "libown.so", "missing libown.so", "libown.so: cannot open shared object file: No such file or directory"
-	hidden.Present = []replay.File{{Path: "/b"}}
+	hidden.Present = []replay.File{{Path: "/lib/b"}}
+	aside := hidden
+	aside.Present = []replay.File{{Path: "/b"}}
 	brought := hidden
 	brought.NeededBy = []replay.File{{Path: "/new"}}
 	undefined := func(severity packs.Severity, files ...string) lint.Finding {
@@ -359,6 +361,7 @@ func TestBetter(t *testing.T) {
 		"a note of a file that went":  {list(missing), list(undefined(packs.Note, "/c")), "it breaks /c: undefined symbol: x"},
 		// The change hides a library that the file has found, behind a finding that it resolves.
 		"a library that it found":  {list(missing), list(hidden), "it breaks /a: libown.so: cannot open shared object file: No such file or directory"},
+		"a library beside it":      {list(missing), list(aside), ""},
 		"a library of what is new": {list(missing), list(brought), ""},
 		"another of the image":     {list(missing), list(env), "it breaks no GPU"},
 		// Findings of new files are additional ones.

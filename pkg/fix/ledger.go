@@ -11,6 +11,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/lint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
 // ledger lists the troubles of a result, to compare it with another.
@@ -135,7 +136,7 @@ func (l *ledger) gain(k string, after *ledger) int {
 // breaks ("" if it names none), or nil. Three kinds of files may have new findings: those
 // that could not be loaded before, whose other findings were hidden; new files; and,
 // unless strict, files that no process loaded before and one loads in after. None of the
-// first may lose a library that it found.
+// first may lose a library that it found, unless that lies beside it: both are put aside then.
 func worse(before, after *ledger, old *layers.FS, strict bool) (f *lint.Finding, file string) {
 	spared := func(p string) bool { return isNew(old, p) || !strict && before.firstLoaded(p, after) }
 	for _, k := range after.order {
@@ -166,7 +167,8 @@ func worse(before, after *ledger, old *layers.FS, strict bool) (f *lint.Finding,
 			continue
 		}
 		for _, n := range f.NeededBy { // a loader names all libraries that a file lacks: it had this one
-			if !spared(n.Path) {
+			beside := slices.ContainsFunc(f.Present, func(o replay.File) bool { return path.Dir(o.Path) == path.Dir(n.Path) })
+			if !spared(n.Path) && !beside {
 				return f, n.Path
 			}
 		}
@@ -281,9 +283,9 @@ func (l *ledger) instead(before *ledger) *lint.Finding {
 // more. The changed image is strictly better if all of this holds:
 //
 //   - No file breaks: a file that was in the image has no new finding, not even a note
-//     about loading, and none loses a library that it found. Exempt is a file that no
-//     process loaded before and one loads now, since its findings were hidden behind those
-//     that are resolved.
+//     about loading, and none loses a library that it found elsewhere than beside
+//     itself. Exempt is a file that no process loaded before and one loads now, since its
+//     findings were hidden behind those that are resolved.
 //   - No finding is traded for another: a file that has lost a finding has no new one of
 //     the same weight instead, as when a library is found that lacks the symbols; and no
 //     finding weighs more than before. A file that is loaded and opens a missing library
