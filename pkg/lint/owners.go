@@ -61,8 +61,34 @@ func exclusive(pass *Pass, p *inventory.Python, e *packs.Exclusive, members []*i
 		pass.lower(&f, "same-version", nil)
 	default:
 		pass.lower(&f, "order-unknown", nil)
+		adviseAsked(pass, &f, members)
 	}
 	return f
+}
+
+// adviseAsked leaves the choice to the image's author, who asked for two or more of the members in
+// different releases: the one that the pack keeps may lack what another has.
+func adviseAsked(pass *Pass, f *Finding, members []*inventory.Package) {
+	var asked []*inventory.Package
+	for _, m := range members {
+		if m.Asked == inventory.Yes {
+			asked = append(asked, m)
+		}
+	}
+	if len(asked) < 2 {
+		return
+	}
+	f.Advice = nil
+	pass.also(f, "either", packs.Values{"package": asked[0].Name, "other": asked[1].Name})
+	for _, keep := range asked {
+		var others []string
+		for _, m := range members {
+			if m != keep {
+				others = append(others, m.Name)
+			}
+		}
+		pass.also(f, "keep", packs.Values{"package": keep.Name, "version": keep.Version, "other": strings.Join(others, " ")})
+	}
 }
 
 // sharedFiles returns a finding for each two distributions that list one library with
