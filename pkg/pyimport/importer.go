@@ -29,6 +29,9 @@ type module struct {
 	// handed says whether its top level has called something that was not followed, and that
 	// has got the module.
 	handed handing
+	// lacks is the last variable of the environment that its code has asked for, and that is not
+	// set, or "".
+	lacks string
 	// refused are the names for which its own __getattr__ certainly raises AttributeError.
 	refused map[string]bool
 }

@@ -102,9 +102,12 @@ func pathStat(f func(r *Run, p string) value) func(*Run, *args) value {
 }
 
 // noPath raises the exception of os.fspath(None): the __file__ of a package without __init__.py
-// is None.
+// is None. So may be a variable that is not set.
 func (r *Run) noPath() value {
 	r.raise("TypeError", "expected str, bytes or os.PathLike object, not NoneType")
+	if m := r.frame.module; m != nil {
+		r.forgo(m.lacks)
+	}
 	return unknownf("a path of None")
 }
 

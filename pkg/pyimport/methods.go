@@ -727,7 +727,9 @@ func getenv(r *Run, a *args) value {
 	}
 	v, ok := e.get(name)
 	if !ok {
-		v, _ = a.get(2, "default")
+		if v, _ = a.get(2, "default"); v == nil || v == "" {
+			r.lacks(name)
+		}
 	}
 	return v
 }

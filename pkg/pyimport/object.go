@@ -36,7 +36,27 @@ func (e *environ) has(name string) (is, known bool) {
 	if isUnknown(v) {
 		return false, false
 	}
+	if !ok {
+		e.run.lacks(name)
+	}
 	return ok, e.vars.open == ""
+}
+
+// lacks notes that the module which runs has asked for a variable that is not set, and for which it
+// has no value of its own.
+func (r *Run) lacks(name string) {
+	if r.frame != nil && r.frame.module != nil {
+		r.frame.module.lacks = name
+	}
+}
+
+// forgo takes back an exception that the program does not expect, and that it raises because a
+// variable is not set: its users set it (docker run -e), but not the name of a login.
+func (r *Run) forgo(name string) {
+	if name != "" && name != "USER" && name != "LOGNAME" && !r.expectedHere(r.raised) {
+		r.raised = nil
+		r.note("what happens where " + name + " is set: docker run may set the variable")
+	}
 }
 
 // get returns a variable; ok is false if it is not set.
@@ -55,7 +75,9 @@ func (e *environ) item(r *Run, index value) value {
 	}
 	v, ok := e.get(name)
 	if !ok {
+		r.lacks(name)
 		r.raise("KeyError", quote(name))
+		r.forgo(name)
 		return unknownf("the variable %s", name)
 	}
 	return v
