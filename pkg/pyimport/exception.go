@@ -505,8 +505,8 @@ func (r *Run) execRaise(s *pysource.Raise) {
 			r.raised.doubt, r.raised.from, r.raised.ended = e.doubt, e.from, e.ended
 		}
 	}
-	m := r.frame.module
-	if e := r.raised; e.from == nil && e.after == nil && !e.ended && i.of.builtinBase() != "SystemExit" && m != nil && !strings.Contains(m.file, "-packages/") {
+	m, base := r.frame.module, i.of.builtinBase()
+	if e := r.raised; e.from == nil && e.after == nil && !e.ended && base != "SystemExit" && !strings.HasSuffix(base, "ImportError") && m != nil && !strings.Contains(m.file, "-packages/") {
 		r.forgo(m.lacks) // the image's own code checks what its users have to give
 	}
 }
