@@ -1080,6 +1080,7 @@ var wheelReleases = map[string][]string{
 	"nvidia-cublas-cu12":     {"12.8.4.1"},
 	"nvidia-cudnn-cu12":      {"8.9.7.29", "9.1.0.70", "9.10.2.21"},
 	"onnxruntime-gpu":        {"1.19.2"},
+	"opencv-contrib-python":  {"4.11.0.86"},
 	"opencv-python-headless": {"4.11.0.86"},
 	"nvidia-cuda-cupti":      {"13.0.85"},
 	"nvidia-cuda-cupti-cu11": {"11.7.101", "11.8.87"},

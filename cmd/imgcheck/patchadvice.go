@@ -27,7 +27,7 @@ func (p *patching) advised(ctx context.Context, j *scan.JudgedBase) (*work, erro
 		return nil, err
 	}
 	plan := doc.Plan
-	if !plan.Better() && plan.Snippet == nil {
+	if decides := p.dry && len(plan.Decisions) > 0; !plan.Better() && plan.Snippet == nil && !decides {
 		return nil, hopeless(p.ref, plan)
 	}
 	if err := p.needed(plan); err != nil {
