@@ -26,6 +26,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/ianlancetaylor/demangle"
+	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
@@ -649,10 +650,11 @@ func (x *Explainer) withPackage(captures map[string]string) map[string]string {
 
 // quoted returns a requirement as a shell takes it.
 func quoted(requirement string) string {
-	if strings.ContainsAny(requirement, "<>[];! ") {
-		return "'" + requirement + "'"
+	q, err := syntax.Quote(requirement, syntax.LangPOSIX)
+	if err != nil { // a control character, which no requirement has
+		return requirement
 	}
-	return requirement
+	return q
 }
 
 // headerCase is the case of a header that a build does not find.

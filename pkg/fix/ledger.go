@@ -134,9 +134,10 @@ func (l *ledger) gain(k string, after *ledger) int {
 
 // worse returns a finding that after has and before does not, with the file that it
 // breaks ("" if it names none), or nil. Three kinds of files may have new findings: those
-// that could not be loaded before, whose other findings were hidden; new files; and,
-// unless strict, files that no process loaded before and one loads in after. None of the
-// first may lose a library that it found, unless that lies beside it: both are put aside then.
+// that could not be loaded before, whose other findings were hidden; new files; and files
+// that no process loaded before and one loads in after, which strict does not spare. A file
+// of the first kind may not lose a library that it found. It may if the library lies beside
+// it: the change then puts both aside.
 func worse(before, after *ledger, old *layers.FS, strict bool) (f *lint.Finding, file string) {
 	spared := func(p string) bool { return isNew(old, p) || !strict && before.firstLoaded(p, after) }
 	for _, k := range after.order {

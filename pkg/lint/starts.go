@@ -248,8 +248,9 @@ func (pass *Pass) adviseRequired(x *Finding, module string) {
 	}
 }
 
-// moduleElsewhere returns the directory of the image that has a module or a package of the first
-// part of a dotted name, or "": the first, and one of an environment before others.
+// moduleElsewhere returns the directory of the image that has a module of a dotted name, or "":
+// the first, and one of an environment before others. Those of the standard library and the
+// inside of packages do not count.
 func (pass *Pass) moduleElsewhere(name string) string {
 	top, _, _ := strings.Cut(name, ".")
 	found := ""
@@ -274,7 +275,7 @@ func (pass *Pass) moduleElsewhere(name string) string {
 // standardLibrary matches the directory of Python's standard library, and those in it.
 var standardLibrary = regexp.MustCompile(`/lib(?:64)?/python[0-9.]+(?:/[^-]*)?$`)
 
-// hasModule reports whether a directory has the last part of a dotted name.
+// hasModule reports whether a directory has a module or a package of a dotted name.
 func (pass *Pass) hasModule(dir, name string) bool {
 	p := path.Join(dir, strings.ReplaceAll(name, ".", "/"))
 	e, _, ok := pass.Image.FS.Lookup(p)

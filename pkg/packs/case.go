@@ -53,8 +53,9 @@ type ErrorText struct {
 	// Survives is set if the program goes on after the line, so that an error of another line is
 	// likelier what ended it.
 	Survives bool `yaml:"survives"`
-	// Visible replaces that of the first case, if an image shows less of this text's cause: what
-	// asks for the library is a program that a scan does not read.
+	// Visible takes the place of the first case's Visible. It is set if an image shows less of the
+	// cause of this text than of the case: a scan does not read the program that asks for the
+	// library.
 	Visible string `yaml:"visible"`
 	// Line is set if the patterns are whole lines. They have no captures.
 	Line bool `yaml:"line"`

@@ -86,11 +86,12 @@ func (r *Run) onPath(a *args, f func(p string) value) value {
 }
 
 func pathText(f func(r *Run, p string) value) func(*Run, *args) value {
+	known := pathStat(f)
 	return func(r *Run, a *args) value {
 		if len(a.pos) == 1 && a.pos[0] == nil {
 			return r.noPath()
 		}
-		return r.onPath(a, func(p string) value { return f(r, p) })
+		return known(r, a)
 	}
 }
 

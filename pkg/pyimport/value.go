@@ -17,7 +17,7 @@ type (
 	byteText string
 	// unknown is a value that cannot be known, and the reason.
 	// text is the known part of a string, with … for the rest; "" if nothing is known. begin is
-	// what the string begins with, or "" if that is not known; something follows it.
+	// the known beginning of a string, which has more behind it; "" if none is known.
 	unknown struct{ why, text, begin string }
 	// tuple is a tuple, or a struct sequence such as sys.version_info if fields is set.
 	tuple struct {
