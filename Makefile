@@ -31,7 +31,7 @@ unit: ## all tests, with the race detector where goroutines meet
 	$(GO) test -timeout 30m $$($(GO) list ./... | grep -E '$(PLAIN)')
 	$(GO) test -race -timeout 30m $$($(GO) list ./... | grep -vE '$(PLAIN)')
 
-real: ## images of Debian and npm, and the git hook beside hook managers; root, 15 GB, some minutes
+real: ## images of Debian and npm, and the git hook beside hook managers; root, 20 GB, some minutes
 	$(GO) test -count=1 -tags managers -run TestHookManagers ./cmd/imgcheck
 	./test/real/run.sh
 	./test/real/slim.sh

@@ -13,14 +13,16 @@
 # random faults, and compares that with the predictions (test/imports). Packages of npm
 # with addons are loaded by the real Node, likewise (test/nodes).
 #
-# Needs root on Debian or Ubuntu, debootstrap, docker-registry, npm, go, 15 GB of
+# Needs root on Debian or Ubuntu, debootstrap, docker-registry, npm, go, 20 GB of
 # disk in $REAL (default .real in the repository) and 6 minutes. It uses files of an
 # earlier run again; remove $REAL to start anew. REAL_SMALL=1 leaves out the root
-# with hundreds of packages.
+# with hundreds of packages and removes what it needs no more, so that 14 GB suffice,
+# for slim.sh after it as well.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 R=${REAL:-$top/.real}
+small=${REAL_SMALL:-}
 mkdir -p "$R"/{up,mnt,oci,debs,log,apt}
 
 say() { printf '%s\n' "== $*" >&2; }
@@ -29,6 +31,11 @@ for tool in debootstrap docker-registry npm go; do
   command -v $tool >/dev/null || die "$tool is not installed (make test as root installs it)"
 done
 [ "$(id -u)" = 0 ] || die "debootstrap and overlay mounts need root"
+needs=20
+[ -z "$small" ] || needs=14
+needs=$((needs - $(du -sx --block-size=1G "$R" | cut -f1)))
+free=$(df --output=avail --block-size=1G "$R" | tail -n 1 | tr -d ' ')
+[ "$free" -ge "$needs" ] || die "$needs GB of disk are needed in $R, and $free GB are free"
 # Its mounts, of /dev too, end with it even if it is killed: no later `rm -rf` or `git clean`
 # may reach /dev through one.
 [ "${1:-}" = inside ] || exec unshare --mount "$0" inside "$@"
@@ -133,7 +140,9 @@ layer cuda11 "bookworm python" install libcudart11.0 libcublas11 libcublaslt11 l
 layer paths "bookworm python cuda11" cuda11_paths
 mapfile -t packages < <(grep -v '^#' "$top/test/imports/packages")
 layer imports "bookworm python" install "${packages[@]}"
-[ -n "${REAL_SMALL:-}" ] || layer many "bookworm python" install python3-torch python3-opencv
+[ -n "$small" ] || layer many "bookworm python" install python3-torch python3-opencv
+
+[ -z "$small" ] || rm -rf "$R"/apt/*
 
 path=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 cuda=LD_LIBRARY_PATH=/usr/local/nvidia/lib:/usr/local/nvidia/lib64:/usr/local/cuda/lib64
@@ -147,6 +156,50 @@ image() { # image NAME COMPRESSION CREATED_BY=LAYER...
 image torch-cuda gzip "RUN debootstrap trixie=trixie" "RUN apt-get install python3-torch-cuda=torch"
 image node-llama-cuda zstd "RUN debootstrap bookworm=bookworm" "RUN npm install @node-llama-cpp/linux-x64-cuda=llama"
 image cuda11 zstd "RUN debootstrap bookworm=bookworm" "RUN apt-get install python3=python" "RUN apt-get install libcublas11=cuda11" "RUN ldconfig=paths"
+
+# truth NAME LAYER...: compares imgcheck ldd with the root's own loader in a chroot,
+# for every ELF file of the merged root, and the bindings of their symbols.
+checked=0
+truth() {
+  local name=$1; shift
+  say "ldd --all of $name against its own loader"
+  merged truth "$@"
+  "$R/imgcheck" ldd --no-cache --all --format json --env "$cuda" "dir:$R/mnt/truth" >"$R/ldd.jsonl"
+  "$R/truth" "$R/mnt/truth" "$cuda" <"$R/ldd.jsonl" || die "imgcheck and the loader of $name do not agree"
+  checked=$((checked + $(wc -l <"$R/ldd.jsonl")))
+  (cd "$top/pkg/elfdeps" && ELFDEPS_ROOTS=$R/mnt/truth "$R/elfdeps.test" -test.run 'OfRoots$' -test.v) >"$R/log/symbols.log" 2>&1 ||
+    { cat "$R/log/symbols.log"; die "imgcheck and the loader of $name do not agree on symbols"; }
+  grep -E '[0-9]+ files, ' "$R/log/symbols.log" >&2
+  umount "$R/mnt/truth"
+}
+truth torch-cuda trixie torch
+[ "$(grep -c '"name":"libcudnn.so.9","path":null' "$R/ldd.jsonl")" = 94 ] || die "not 94 files miss libcudnn.so.9"
+"$R/imgcheck" scan --quiet --no-cache "oci:$R/oci/torch-cuda" --format json --fail-on never |
+  node -e 'const d=JSON.parse(require("fs").readFileSync(0)); for (const f of d.findings) if (f.library=="libcudnn.so.9") f.affected.forEach(p=>console.log(p))' | sort >"$R/affected.txt"
+grep '"name":"libcudnn.so.9","path":null' "$R/ldd.jsonl" | node -e 'for (const l of require("fs").readFileSync(0,"utf8").trim().split("\n")) console.log(JSON.parse(l).path)' | sort >"$R/missing.txt"
+diff "$R/missing.txt" "$R/affected.txt" || die "scan (>) and ldd (<) do not agree on who misses libcudnn.so.9"
+truth node-llama-cuda bookworm llama
+truth cuda11 bookworm python cuda11 paths
+[ -n "$small" ] || truth "hundreds of packages" bookworm python many
+said=$(grep -oE 'for [0-9,]+ ELF files of Debian roots' "$top/docs/ldd.md" | tr -dc 0-9)
+[ "$checked" -ge "${said:?docs/ldd.md does not say how many ELF files are checked}" ] || die "docs/ldd.md says that $said ELF files are checked: correct it, $checked were"
+
+say "imports of ${#packages[@]} Python packages"
+merged imported bookworm python imports
+rm -rf "$R/.imported"
+"$top/test/imports/record.sh" "$R/mnt/imported" "$R/.imported" "$R/imports.jsonl"
+"$R/imports" -text 99.4 -maps 94.5 -faults 30 -agree 92 -recorder "$top/test/imports/record.sh" "$R/mnt/imported" "$R/imports.jsonl" >"$R/log/imports.log" ||
+  { cat "$R/log/imports.log"; die "imgcheck and Python do not agree on imports"; }
+grep ' equal\|failures' "$R/log/imports.log" >&2
+umount "$R/mnt/imported"
+say "packages of npm"
+mkdir -p "$R/npm"
+(cd "$R/npm" && npm init -y >/dev/null && npm install --no-audit --no-fund --ignore-scripts --os=linux --cpu=x64 sharp bcrypt argon2 @napi-rs/canvas \
+  lightningcss @swc/core rollup bufferutil utf-8-validate classic-level serialport snappy @parcel/watcher onnxruntime-node@1.20.1 fastify express >/dev/null)
+"$R/nodes" -opens 96 "$R/npm" 2>"$R/log/nodes.log" || { cat "$R/log/nodes.log"; die "imgcheck and Node do not agree on addons"; }
+tail -n 1 "$R/log/nodes.log" >&2
+
+[ -z "$small" ] || rm -rf "$R/up" "$R/npm"
 
 say "registry"
 port=$((20000 + RANDOM % 20000))
@@ -193,47 +246,8 @@ for where in "oci:$R/oci" "127.0.0.1:$port"; do
   scan "$where/cuda11" 0
   has "no problems found"
 done
-
-# truth NAME LAYER...: compares imgcheck ldd with the root's own loader in a chroot,
-# for every ELF file of the merged root, and the bindings of their symbols.
-checked=0
-truth() {
-  local name=$1; shift
-  say "ldd --all of $name against its own loader"
-  merged truth "$@"
-  "$R/imgcheck" ldd --no-cache --all --format json --env "$cuda" "dir:$R/mnt/truth" >"$R/ldd.jsonl"
-  "$R/truth" "$R/mnt/truth" "$cuda" <"$R/ldd.jsonl" || die "imgcheck and the loader of $name do not agree"
-  checked=$((checked + $(wc -l <"$R/ldd.jsonl")))
-  (cd "$top/pkg/elfdeps" && ELFDEPS_ROOTS=$R/mnt/truth "$R/elfdeps.test" -test.run 'OfRoots$' -test.v) >"$R/log/symbols.log" 2>&1 ||
-    { cat "$R/log/symbols.log"; die "imgcheck and the loader of $name do not agree on symbols"; }
-  grep -E '[0-9]+ files, ' "$R/log/symbols.log" >&2
-  umount "$R/mnt/truth"
-}
-truth torch-cuda trixie torch
-[ "$(grep -c '"name":"libcudnn.so.9","path":null' "$R/ldd.jsonl")" = 94 ] || die "not 94 files miss libcudnn.so.9"
-"$R/imgcheck" scan --quiet --no-cache "oci:$R/oci/torch-cuda" --format json --fail-on never |
-  node -e 'const d=JSON.parse(require("fs").readFileSync(0)); for (const f of d.findings) if (f.library=="libcudnn.so.9") f.affected.forEach(p=>console.log(p))' | sort >"$R/affected.txt"
-grep '"name":"libcudnn.so.9","path":null' "$R/ldd.jsonl" | node -e 'for (const l of require("fs").readFileSync(0,"utf8").trim().split("\n")) console.log(JSON.parse(l).path)' | sort >"$R/missing.txt"
-diff "$R/missing.txt" "$R/affected.txt" || die "scan (>) and ldd (<) do not agree on who misses libcudnn.so.9"
-truth node-llama-cuda bookworm llama
-truth cuda11 bookworm python cuda11 paths
-[ -n "${REAL_SMALL:-}" ] || truth "hundreds of packages" bookworm python many
-said=$(grep -oE 'for [0-9,]+ ELF files of Debian roots' "$top/docs/ldd.md" | tr -dc 0-9)
-[ "$checked" -ge "${said:?docs/ldd.md does not say how many ELF files are checked}" ] || die "docs/ldd.md says that $said ELF files are checked: correct it, $checked were"
-
-say "imports of ${#packages[@]} Python packages"
-merged imported bookworm python imports
-rm -rf "$R/.imported"
-"$top/test/imports/record.sh" "$R/mnt/imported" "$R/.imported" "$R/imports.jsonl"
-"$R/imports" -text 99.4 -maps 94.5 -faults 30 -agree 92 -recorder "$top/test/imports/record.sh" "$R/mnt/imported" "$R/imports.jsonl" >"$R/log/imports.log" ||
-  { cat "$R/log/imports.log"; die "imgcheck and Python do not agree on imports"; }
-grep ' equal\|failures' "$R/log/imports.log" >&2
-umount "$R/mnt/imported"
-say "packages of npm"
-mkdir -p "$R/npm"
-(cd "$R/npm" && npm init -y >/dev/null && npm install --no-audit --no-fund --ignore-scripts --os=linux --cpu=x64 sharp bcrypt argon2 @napi-rs/canvas \
-  lightningcss @swc/core rollup bufferutil utf-8-validate classic-level serialport snappy @parcel/watcher onnxruntime-node@1.20.1 fastify express >/dev/null)
-"$R/nodes" -opens 96 "$R/npm" 2>"$R/log/nodes.log" || { cat "$R/log/nodes.log"; die "imgcheck and Node do not agree on addons"; }
-tail -n 1 "$R/log/nodes.log" >&2
+kill $registry
+registry=
+rm -rf "$R/registry"
 
 say "PASS: $checked ELF files, $(wc -l <"$R/imports.jsonl") modules"
