@@ -502,7 +502,11 @@ func indexOf(r *Run, a *args) value {
 func (r *Run) sorted(items []value, a *args, open bool) ([]value, bool) {
 	items = slices.Clone(items)
 	r.spend(len(items) * 8)
-	if _, ok := a.kw["key"]; ok || open {
+	if key, ok := a.kw["key"]; ok {
+		r.keys(key, items, open)
+		return items, open
+	}
+	if open {
 		return items, open
 	}
 	slices.SortStableFunc(items, func(x, y value) int {
@@ -518,6 +522,26 @@ func (r *Run) sorted(items []value, a *args, open bool) ([]value, bool) {
 		}
 	}
 	return items, open
+}
+
+// keys calls the key function of a sort: it may import what it asks (charset_normalizer).
+func (r *Run) keys(key value, items []value, open bool) {
+	f, ok := key.(*function)
+	if !ok {
+		return
+	}
+	for _, item := range items {
+		if r.raised != nil || !r.step() {
+			return
+		}
+		r.call(f, &args{pos: []value{item}})
+	}
+	if open && len(items) == 0 && r.raised == nil {
+		r.either("the items of a sorted list", func() flow {
+			r.call(f, &args{pos: []value{unknownf("an item of a sorted list")}})
+			return next
+		}, func() flow { return next })
+	}
 }
 
 var dictMethods = map[string]func(*Run, *args) value{

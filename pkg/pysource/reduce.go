@@ -936,7 +936,67 @@ func (r *reducer) runs(i int32, l *logical) bool {
 		return true
 	}
 	return l.flags&assigns != 0 && (l.flags&joined != 0 || bytes.HasPrefix(text, []byte("__all__")) || bytes.HasPrefix(text, []byte("__path__")) ||
-		l.flags&inClass == 0 && (isShort(text, int(l.equal)) || isPlatform(text) || isRelease(text) || r.takesOver(i, text)))
+		l.flags&inClass == 0 && (isShort(text, int(l.equal)) || isPlatform(text) || isRelease(text) || r.collects(l, text) || r.takesOver(i, text)))
+}
+
+// collects reports whether an assignment gives a constant a short collection of names, or one
+// that is made of such a constant: other modules may import one after the other
+// (charset_normalizer, those of encodings).
+func (r *reducer) collects(l *logical, text []byte) bool {
+	n := 0
+	for n < len(text) && parts[text[n]] {
+		n++
+	}
+	if n == 0 || len(text) > maxCollection || !bytes.Equal(bytes.ToUpper(text[:n]), text[:n]) {
+		return false
+	}
+	if !isNames(bytes.TrimSpace(text[l.equal+1:])) {
+		uses := false
+		eachName(text[l.equal+1:], func(name []byte, _ int) bool {
+			if id, ok := r.ids.find(name); ok {
+				for b := r.names[id].bind; b >= 0 && !uses; b = r.binds[b].next {
+					uses = r.lines[r.binds[b].line].flags&names != 0
+				}
+			}
+			return !uses
+		})
+		if !uses {
+			return false
+		}
+	}
+	l.flags |= names
+	return true
+}
+
+// isNames reports whether a value is a list, a tuple or a set of two or more identifiers.
+func isNames(value []byte) bool {
+	for _, c := range []string{"frozenset(", "tuple(", "set("} {
+		if rest, ok := bytes.CutPrefix(value, []byte(c)); ok {
+			value = bytes.TrimSpace(rest)
+			break
+		}
+	}
+	if len(value) == 0 || bytes.IndexByte([]byte("([{"), value[0]) < 0 {
+		return false
+	}
+	n := 0
+	for i := 1; i < len(value); i++ {
+		switch c := value[i]; {
+		case c == '"' || c == '\'':
+			end := i + 1
+			for end < len(value) && parts[value[end]] {
+				end++
+			}
+			if end == i+1 || end >= len(value) || value[end] != c {
+				return false
+			}
+			i = end
+			n++
+		case bytes.IndexByte([]byte(", \n\r\t])}"), c) < 0:
+			return false
+		}
+	}
+	return n > 1
 }
 
 // isBuild reports whether an assignment sets the table of how a package was built, by which

@@ -97,6 +97,7 @@ const (
 	joined  // has a ; outside of brackets
 	place   // has a word that says where a file is, or of which release
 	says    // of a function: returns the text of the exception for an import that failed
+	names   // sets a constant to a collection of names
 )
 
 // logical is a logical line, with its state in the reduction. Indexes are of lines; -1

@@ -8,16 +8,17 @@ import (
 
 // Bounds of the kept parts of a line, in bytes.
 const (
-	maxBrackets = 48      // between two brackets
-	maxOwn      = 160     // between two brackets of a statement that calls a function of the file
-	maxHeader   = 400     // between two brackets of a condition
-	maxOpen     = 600     // between two brackets where something is opened
-	maxTable    = 6000    // between two brackets of a value that matters
-	maxLong     = 32000   // between two brackets of such a value, if it has one name after the other
-	maxList     = 1500    // between two brackets of such a value in a function
-	maxText     = 64      // a string
-	maxNames    = 1 << 16 // an import
-	maxKept     = 2000    // another line
+	maxBrackets   = 48      // between two brackets
+	maxCollection = 400     // a constant that is a collection of names
+	maxOwn        = 160     // between two brackets of a statement that calls a function of the file
+	maxHeader     = 400     // between two brackets of a condition
+	maxOpen       = 600     // between two brackets where something is opened
+	maxTable      = 6000    // between two brackets of a value that matters
+	maxLong       = 32000   // between two brackets of such a value, if it has one name after the other
+	maxList       = 1500    // between two brackets of such a value in a function
+	maxText       = 64      // a string
+	maxNames      = 1 << 16 // an import
+	maxKept       = 2000    // another line
 )
 
 // write appends the kept parts of a line to text.
@@ -39,6 +40,8 @@ func (r *reducer) write(l *logical) {
 		w.brackets, w.strings = limit, maxOpen
 	case r.callsLive(l):
 		w.brackets = maxOpen
+	case l.flags&names != 0:
+		w.brackets = maxCollection
 	case l.kind == other && (isJoinedAll(text) || l.fn < 0 && l.flags&calls != 0 && bytes.HasPrefix(text, []byte("__getattr__"))):
 		w.brackets = maxTable
 	case l.fn >= 0 && l.kind == returnLine && l.mode == full && l.flags&calls != 0 && r.callsOwn(bytes.TrimSpace(text[len("return"):])),

@@ -24,7 +24,7 @@ func (h *pythonHost) plugins(m *elfdeps.Module, loaded int) {
 			among = h.proc.Objects
 		}
 		for _, by := range slices.Clone(among) {
-			if packs.MatchAny(row.By, by.Object.Soname) {
+			if row.Opens(by.Object.Soname, by.Real()) {
 				h.plug(by, row)
 			}
 		}
@@ -44,5 +44,11 @@ func (h *pythonHost) plug(by *elfdeps.Module, row *packs.Plugin) {
 			}
 			_, _ = h.proc.DlopenFlags(by, file, packs.FlagsOf(row.Flags))
 		}
+	}
+	for _, name := range row.Names {
+		if h.plugged++; h.plugged > maxPlugins {
+			return
+		}
+		_, _ = h.proc.DlopenFlags(by, name, packs.FlagsOf(row.Flags))
 	}
 }

@@ -18,7 +18,7 @@ func TestPlugins(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := mappedByStart(t, text)
-	for _, want := range []string{"libtbbmalloc.so.2", "libucs_fuse.so.0"} {
+	for _, want := range []string{"libtbbmalloc.so.2", "libucs_fuse.so.0", "libcudart.so.13"} {
 		if !slices.Contains(files, want) {
 			t.Errorf("%s is not among %q", want, files)
 		}
