@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/jar"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
@@ -31,7 +32,7 @@ func unexamined(pass *Pass) []Finding {
 	paths.addFiles(pass)
 	paths.addLoaders(pass)
 	paths.addStarts(pass)
-	var list []Finding
+	list := jars(pass, paths)
 	for u, affected := range paths {
 		f := pass.say("not-examined", u.clause, packs.Values{"part": u.part, "why": u.why})
 		f.Affected = slices.Compact(slices.Sorted(slices.Values(affected)))
@@ -62,6 +63,28 @@ func (u unreadPaths) addFiles(pass *Pass) {
 	for _, r := range pass.Inventory.Unread {
 		u.addWhole(r.Why, r.Path)
 	}
+}
+
+// jars returns a finding for the libraries in Java archives. It counts as one thing that was
+// not examined, however many archives there are. Archives that cannot be read are added to
+// paths.
+func jars(pass *Pass, paths unreadPaths) []Finding {
+	var first, library string
+	for e := range pass.Image.FS.All() {
+		names, why := jar.Libraries(e)
+		if why != "" {
+			paths.addWhole(why, "/"+e.Path)
+		}
+		if len(names) > 0 && (first == "" || "/"+e.Path < first) {
+			first, library = "/"+e.Path, names[0]
+		}
+	}
+	if first == "" {
+		return nil
+	}
+	f := pass.say("not-examined", "jar", packs.Values{"name": library, "file": first})
+	f.Subject = first
+	return []Finding{f}
 }
 
 // addLoaders adds the loaders that are known in part, and the libraries of an image without a

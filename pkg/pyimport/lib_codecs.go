@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// codecsOf are the encodings of the extension modules that have Python's East Asian codecs
-// (the CODEC_LIST of Modules/cjkcodecs/_codecs_*.c, the same from 3.0 on).
+// codecsOf are the encodings of the extension modules for East Asian texts
+// (the `CODEC_LIST` of Modules/cjkcodecs/_codecs_*.c, the same from 3.0 on).
 var codecsOf = map[string]string{
 	"_codecs_cn":      "gb2312 gbk gb18030 hz",
 	"_codecs_hk":      "big5hkscs",
@@ -30,7 +30,7 @@ func init() {
 				r.guess("LookupError", "no such codec is supported.")
 			case !slices.Contains(encodings, name):
 				r.raise("LookupError", "no such codec is supported.")
-			default: // getmultibytecodec of Modules/cjkcodecs/cjkcodecs.h
+			default: // `getmultibytecodec` of Modules/cjkcodecs/cjkcodecs.h
 				r.importModule("_multibytecodec")
 			}
 			return unknownf("a codec")
