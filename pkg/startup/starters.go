@@ -105,6 +105,7 @@ func init() {
 		"options":     (*started).options,     // only options say what is imported
 		"env":         (*started).env,         // as env(1)
 		"conda":       (*started).conda,       // a program in an environment of conda
+		"pyenv":       (*started).pyenv,       // a program of the versions that pyenv selects
 		"venv":        (*started).venv,        // a program in an environment of Envs
 		"supervisord": (*started).supervisord, // the programs of its configuration
 		"s6":          (*started).s6,          // services of s6-overlay, then the operands

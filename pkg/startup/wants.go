@@ -9,7 +9,7 @@ import (
 const maxScript = 256 << 10
 
 // WantsID names the version of Wants. Change it with every change of Wants.
-const WantsID = "startup 3"
+const WantsID = "startup 4"
 
 // Wants reports whether [Follow] may read a file's content, by its path without a leading
 // slash and its size in bytes. It goes by names: scripts and programs' directories, the
@@ -29,7 +29,7 @@ func Wants(name string, size int64) bool {
 	case ".conf", ".ini":
 		return strings.Contains(base, "supervisor") || strings.Contains(dir, "supervisor") || strings.Contains(base, "circus")
 	case "":
-		return isProgramDir(dir) || isService(name) || isStart(base)
+		return isProgramDir(dir) || isService(name) || isStart(base) || base == "version" && strings.HasSuffix(dir, "pyenv/")
 	}
 	return isService(name)
 }
@@ -38,7 +38,7 @@ func Wants(name string, size int64) bool {
 var wantedNames = map[string]bool{
 	"Procfile": true, "package.json": true, "pixi.toml": true, "pyproject.toml": true, "Pipfile": true, "hatch.toml": true, "passwd": true, "activate": true,
 	"circus.ini": true, "pyvenv.cfg": true, ".bashrc": true, ".bash_profile": true, ".profile": true,
-	"profile": true, "bash.bashrc": true, "environment": true, ".env": true, "env": true,
+	"profile": true, "bash.bashrc": true, "environment": true, ".env": true, "env": true, ".python-version": true,
 }
 
 // isProgramDir reports whether a directory, with a slash at its end, holds programs.
