@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
@@ -59,11 +60,59 @@ func exclusive(pass *Pass, p *inventory.Python, e *packs.Exclusive, members []*i
 		pass.lower(&f, "kept", packs.Values{"keep": e.Keep})
 	case b == nil && sameVersion:
 		pass.lower(&f, "same-version", nil)
+	case e.Alike && lastWhole(pass, members) != nil:
+		pass.lower(&f, "kept", packs.Values{"keep": lastWhole(pass, members).Name})
 	default:
 		pass.lower(&f, "order-unknown", nil)
 		adviseAsked(pass, &f, members)
 	}
 	return f
+}
+
+// lastWhole returns the member whose files the image has, as RECORD lists them, or nil if
+// they are those of two members, or that is not known. A file of another member alone, in
+// the same package, makes a mixture: cv2 imports each subpackage that it finds.
+func lastWhole(pass *Pass, members []*inventory.Package) *inventory.Package {
+	for _, m := range members {
+		var tops []string // directories of its modules, with a slash at the end
+		whole := len(m.Files) > 0
+		for file, listed := range m.Files {
+			if strings.HasSuffix(file, "/__init__.py") {
+				tops = append(tops, strings.TrimSuffix(file, "__init__.py"))
+			}
+			if listed.Size < 0 && path.Base(file) == "RECORD" {
+				continue
+			}
+			size, ok := pass.sizeOf(file)
+			whole = whole && ok && size == listed.Size
+		}
+		differs := false // in a file that another member has with another size
+		for _, o := range members {
+			if o == m {
+				continue
+			}
+			for file, listed := range o.Files {
+				mine, both := m.Files[file]
+				differs = differs || both && listed.Size >= 0 && listed.Size != mine.Size
+				if _, ok := pass.sizeOf(file); ok && !both && slices.ContainsFunc(tops, func(top string) bool { return strings.HasPrefix(file, top) }) {
+					whole = false
+				}
+			}
+		}
+		if whole && differs {
+			return m
+		}
+	}
+	return nil
+}
+
+// sizeOf returns the size in bytes of a regular file of the image.
+func (pass *Pass) sizeOf(file string) (int64, bool) {
+	e, _, ok := pass.Image.FS.Lookup(file)
+	if !ok || e.Type != layers.Regular {
+		return 0, false
+	}
+	return e.Size, true
 }
 
 // adviseAsked leaves the choice to the image's author, who asked for two or more of the members in

@@ -14,6 +14,7 @@ type Exclusive struct {
 	Members []string `yaml:"members"`
 	Keep    string   `yaml:"keep"`   // the one to keep in a GPU image
 	Effect  string   `yaml:"effect"` // when another one has overwritten it
+	Alike   bool     `yaml:"alike"`  // any of the members does, if the image has its files as it installed them
 	Sources []string `yaml:"sources"`
 }
 
