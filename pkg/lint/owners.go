@@ -71,7 +71,7 @@ func exclusive(pass *Pass, p *inventory.Python, e *packs.Exclusive, members []*i
 
 // lastWhole returns the member whose files the image has, as RECORD lists them, or nil if
 // they are those of two members, or that is not known. A file of another member alone, in
-// the same package, makes a mixture: cv2 imports each subpackage that it finds.
+// the same package, makes a mixture: cv2 imports each package that it finds there.
 func lastWhole(pass *Pass, members []*inventory.Package) *inventory.Package {
 	for _, m := range members {
 		var tops []string // directories of its modules, with a slash at the end
