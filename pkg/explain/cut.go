@@ -139,13 +139,19 @@ func (p *pattern) tail(line string, dots bool) *pattern {
 	before := 0
 	for k, l := range p.literals {
 		for n := len(l) - 1; n > 0 && before+n >= p.enough(); n-- {
-			if strings.HasSuffix(line, l[:n]) && (dots || isWord(l[n-1]) && isWord(l[n])) {
+			if strings.HasSuffix(line, l[:n]) && (dots || within(l, n)) {
 				return &pattern{literals: append(slices.Clone(p.literals[:k]), l[:n]), names: p.names[:k]}
 			}
 		}
 		before += len(l)
 	}
 	return nil
+}
+
+// within reports whether byte n of s is within a word. A number is whole at each of its digits:
+// "exit code 1" is not the begin of "exit code 137".
+func within(s string, n int) bool {
+	return isWord(s[n-1]) && isWord(s[n]) && (s[n-1] < '0' || '9' < s[n-1])
 }
 
 // head returns the part of a pattern that is at the beginning of a line, or nil.

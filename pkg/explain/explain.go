@@ -587,6 +587,8 @@ func fill(template string, captures map[string]string) (string, bool) {
 		switch p {
 		case "{missing}":
 			value = missing(captures)
+		case "{requirement}":
+			value = quoted(value)
 		case "{name}":
 			value, _, _ = strings.Cut(cmp.Or(missing(captures), captures["module"]), ".so")
 		}
@@ -605,12 +607,12 @@ func (x *Explainer) fixes(c *packs.Case, captures map[string]string, s string) [
 	if fix := x.packs.SymbolFix(captures["symbol"]); fix != "" && c.Class == "undefined-symbol" {
 		return []string{fix}
 	}
-	if c.Class == "missing-library" || c.Class == "missing-system-lib" {
+	if !c.OwnFixes && (c.Class == "missing-library" || c.Class == "missing-system-lib") {
 		if list := x.packs.LibraryFixes(missing(captures)); len(list) > 0 {
 			return list
 		}
 	}
-	if c.ID == headerCase {
+	if c.ID == headerCase || c.ID == toolCase {
 		if list := x.headerFixes(cmp.Or(captures["header"], captures["package"], captures["name"]), s); len(list) > 0 {
 			return list
 		}
@@ -641,7 +643,7 @@ func (x *Explainer) withPackage(captures map[string]string) map[string]string {
 	captures = maps.Clone(captures)
 	delete(captures, "module")
 	if requirement != "" {
-		captures["requirement"] = quoted(requirement)
+		captures["requirement"] = requirement
 	} else {
 		captures["package"] = top
 	}
@@ -650,6 +652,9 @@ func (x *Explainer) withPackage(captures map[string]string) map[string]string {
 
 // quoted returns a requirement as a shell takes it.
 func quoted(requirement string) string {
+	if requirement == "" {
+		return ""
+	}
 	q, err := syntax.Quote(requirement, syntax.LangPOSIX)
 	if err != nil { // a control character, which no requirement has
 		return requirement
@@ -657,14 +662,17 @@ func quoted(requirement string) string {
 	return q
 }
 
-// headerCase is the case of a header that a build does not find.
-const headerCase = "development-package-missing"
+// Cases of a header, and of a tool, that a build does not find.
+const (
+	headerCase = "development-package-missing"
+	toolCase   = "build-tool-missing"
+)
 
 // pythonRelease matches the release of Python in a compiler's command: of its headers, or of the
 // extension module that it makes.
 var pythonRelease = regexp.MustCompile(`(?:include/python|\.cpython-)3\.?(\d{1,2})\b`)
 
-// headerFixes returns the fixes for a header that is missing, by its name.
+// headerFixes returns the fixes for a header or a tool that is missing, by its name.
 func (x *Explainer) headerFixes(header, s string) []string {
 	python := "python3"
 	if m := pythonRelease.FindStringSubmatch(s); m != nil {

@@ -166,7 +166,7 @@ func inCapture(c byte, name string) bool {
 		return c != '\n' && c != lineBreak
 	case "number":
 		return '0' <= c && c <= '9' || c == '.'
-	case "name":
+	case "name", "requirement":
 		return c > ' '
 	}
 	return c > ' ' && !strings.ContainsRune("'\"`,;(){}<>|", rune(c))
