@@ -112,6 +112,11 @@ func TestFixOfName(t *testing.T) {
 		"Max retries exceeded with url: /x (host='huggingface.co'): Temporary failure in name resolution":                                "no answer: give the container the network",
 		"E: Failed to fetch http://deb.debian.org/x  Temporary failure resolving 'deb.debian.org'":                                       "--dns",
 		"see https://huggingface.co/docs\nE: Failed to fetch http://deb.debian.org/x  Hash Sum mismatch":                                 "apt-get clean",
+		"ImportError: huggingface-hub>=0.34.0,<1.0 is required for a normal functioning of this module":                                  "pip install 'huggingface-hub>=0.34.0,<1.0'`",
+		"error: command 'gcc' failed: No such file or directory":                                                                         "install -y build-essential python3-dev`",
+		"Error: pg_config executable not found.":                                                                                         "pip install psycopg2-binary",
+		"Error loading shared library libssl.so.1.1: No such file or directory (needed by /app/engine.so)":                               "install -y openssl`",
+		"/opt/chrome: error while loading shared libraries: libnss3.so: cannot open shared object file":                                  "playwright install --with-deps",
 		"/usr/bin/ld: cannot find -lcublas: No such file or directory":                                                                   "copy the library with its links",
 	} {
 		a := x.Explain(text).Answers
@@ -159,6 +164,45 @@ func TestShown(t *testing.T) {
 		first, _, _ := strings.Cut(b.String(), "\n\n")
 		if strings.Contains(first, "`imgcheck scan IMAGE` can see it") != sees {
 			t.Errorf("%s:\n%s", text, first)
+		}
+	}
+}
+
+// TestBuilds: what builds of an image print that lack a tool, another shell, a path or the
+// distribution's packages, and what is like it.
+func TestBuilds(t *testing.T) {
+	x := explainer(t)
+	for text, want := range map[string]string{
+		"error: command 'x86_64-linux-gnu-gcc' failed: No such file or directory":                                         "build-tool-missing",
+		"psutil could not be installed from sources because gcc is not installed":                                         "build-tool-missing",
+		"/bin/sh: 1: pkg-config: not found":                                                                               "build-tool-missing",
+		"Error: pg_config executable not found.":                                                                          "build-tool-missing",
+		"npm error gyp ERR! find Python":                                                                                  "build-tool-missing",
+		"/bin/sh: 1: set: Illegal option -o pipefail":                                                                     "script-needs-bash",
+		"/bin/sh: 5: Bad substitution":                                                                                    "script-needs-bash",
+		"./run.sh: line 2: set: illegal option -":                                                                         "script-line-endings",
+		"set: pipefail: invalid option name":                                                                              "script-line-endings",
+		"/bin/sh: 1: cd: can't cd to /usr/local/lib/python3.10/site-packages/onnxruntime":                                 "path-not-there",
+		"-bash: cd: /srv/www: No such file or directory":                                                                  "",
+		"failed to compute cache key: \"/requirements.txt\": not found":                                                   "not-in-build-context",
+		"E: The repository 'http://deb.debian.org/debian buster Release' does not have a Release file.":                   "distribution-archived",
+		"E: The repository 'https://ppa.example.org/apt stable Release' does not have a Release file.":                    "package-unavailable",
+		"Cannot find a valid baseurl for repo: base/7/x86_64":                                                             "distribution-archived",
+		"nvcc fatal   : Unsupported gpu architecture 'compute_No CUDA devices found.'":                                    "architecture-list",
+		"nvcc fatal   : Unsupported gpu architecture 'compute_86+PTX'":                                                    "architecture-list",
+		"nvcc fatal   : Unsupported gpu architecture 'compute_120'":                                                       "compiler-too-old-for-gpu",
+		"Binary was compiled with 'CGO_ENABLED=0', go-sqlite3 requires cgo to work. This is a stub":                       "built-without-cgo",
+		"Error loading shared library libssl.so.1.1: No such file or directory (needed by /app/engine.so)":                "openssl-absent",
+		"Error loading shared library libvips.so.42: No such file or directory (needed by /app/sharp-linuxmusl-x64.node)": "alpine-library",
+		"Error loading shared library ld-linux-x86-64.so.2: No such file or directory (needed by /app/server)":            "musl-image",
+		"/root/.cache/ms-playwright/chrome: error while loading shared libraries: libnss3.so: cannot open shared object":  "browser-libraries",
+		"/opt/app/server: error while loading shared libraries: libnss3.so: cannot open shared object file":               "missing-system-library",
+		"[process exited with code 1 (0x00000001)]":                                                                       "look-above",
+		"exited with code 137": "out-of-host-memory",
+	} {
+		got := strings.Join(caseIDs(x.Explain(text)), " ")
+		if first, _, _ := strings.Cut(got, " "); first != want {
+			t.Errorf("%s\n got %q, want %q", text, got, want)
 		}
 	}
 }
