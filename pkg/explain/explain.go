@@ -617,7 +617,7 @@ func (x *Explainer) fixes(c *packs.Case, captures map[string]string, s string) [
 			return list
 		}
 	}
-	if captures["module"] != "" {
+	if captures["module"] != "" && c.Class != "mixed-versions" { // which is there, in another release
 		captures = x.withPackage(captures)
 	}
 	var list []string

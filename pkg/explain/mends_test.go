@@ -117,6 +117,9 @@ func TestFixOfName(t *testing.T) {
 		"Error: pg_config executable not found.":                                                                                         "pip install psycopg2-binary",
 		"Error loading shared library libssl.so.1.1: No such file or directory (needed by /app/engine.so)":                               "install -y openssl`",
 		"/opt/chrome: error while loading shared libraries: libnss3.so: cannot open shared object file":                                  "playwright install --with-deps",
+		"E: Unable to locate package netcat":                                                                                             "RUN apt-get update && apt-get install -y netcat`",
+		"ImportError: cannot import name 'AutoModelForVision2Seq' from 'transformers' (/x/__init__.py)":                                  "install releases that go together",
+		"Unable to find libclang: \"couldn't find any valid shared libraries matching: ['libclang.so']\"":                                "libclang-dev",
 		"/usr/bin/ld: cannot find -lcublas: No such file or directory":                                                                   "copy the library with its links",
 	} {
 		a := x.Explain(text).Answers
@@ -197,6 +200,15 @@ func TestBuilds(t *testing.T) {
 		"Error loading shared library ld-linux-x86-64.so.2: No such file or directory (needed by /app/server)":            "musl-image",
 		"/root/.cache/ms-playwright/chrome: error while loading shared libraries: libnss3.so: cannot open shared object":  "browser-libraries",
 		"/opt/app/server: error while loading shared libraries: libnss3.so: cannot open shared object file":               "missing-system-library",
+		"E: Unable to locate package software-properties-common":                                                          "apt-package-unknown",
+		"/entrypoint.sh: line 49: /models.sh: cannot execute: Is a directory":                                             "mounted-directory",
+		"nvidia-container-cli: requirement error: invalid expression: unknown.":                                           "requirement-not-readable",
+		"nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.4":                                      "driver-too-old",
+		"/bin/sh: 1: cd: can't cd to ceres-solver":                                                                        "path-not-there",
+		"Error: 'linux-x64' binaries cannot be used on the 'linuxmusl-x64' platform.":                                     "node-other-platform",
+		"Error: libnode.so.72: cannot open shared object file: No such file or directory":                                 "node-module-version",
+		"java.lang.UnsatisfiedLinkError: no netty_tcnative_linux_x86_64 in java.library.path":                             "musl-image",
+		"Unable to find libclang: \"couldn't find any valid shared libraries matching: ['libclang.so']\"":                 "build-tool-missing",
 		"[process exited with code 1 (0x00000001)]":                                                                       "look-above",
 		"exited with code 137": "out-of-host-memory",
 	} {
