@@ -62,7 +62,7 @@ func TestLookalikes(t *testing.T) {
 	// These answers are right for a machine or a program that runs in a container.
 	honest := map[string]string{
 		"terraform-arch": "wrong-architecture", "bus-error": "shm-too-small", "pg-shm": "disk-full", "pg-shm-detail": "disk-full",
-		"scipy-misc": "packages-apart", "numpy-core-pickle": "numpy-too-old", "make-gcc": "missing-toolchain", "mongo-avx": "cpu-too-old",
+		"scipy-misc": "packages-apart", "numpy-core-pickle": "numpy-too-old", "rust-linker": "build-tool-missing", "java-class": "release-too-old", "make-gcc": "missing-toolchain", "mongo-avx": "cpu-too-old",
 		"node-elf-header": "wrong-architecture", "opencl-none": "opencl-icd", "ld-lz": "missing-link", "ld-lpq": "missing-link", "pip-internal": "package-not-installed", "pip-vendor": "package-not-installed",
 		"django-module": "package-not-installed", "own-private-module": "package-not-installed",
 	}
