@@ -82,6 +82,7 @@ func TestDrawn(t *testing.T) {
 		{"drawn-21.jsonl", 96, 98, 0},
 		{"drawn-22.jsonl", 96, 99, 0},
 		{"drawn-23.jsonl", 93, 99, 0},
+		{"drawn-24.jsonl", 96, 99, 0},
 		{"practice-1.jsonl", 98, 98, 0},
 		{"practice-2.jsonl", 93, 94, 2},
 		{"practice-3.jsonl", 97, 100, 0},

@@ -575,7 +575,7 @@ func missing(captures map[string]string) string {
 }
 
 // placeholder matches what a text of the packs leaves to the names of the error text.
-var placeholder = regexp.MustCompile(`\{(missing|name|library|symbol|version|package|module|requirement|path|image)\}`)
+var placeholder = regexp.MustCompile(`\{(missing|name|library|symbol|version|package|module|requirement|path|image|variable|header)\}`)
 
 // fill replaces placeholders by the captures: {missing} is the library that is missing,
 // {name} its name up to .so. It reports whether all of them have a value; NAME stands for
