@@ -64,7 +64,7 @@ func TestLookalikes(t *testing.T) {
 		"terraform-arch": "wrong-architecture", "bus-error": "shm-too-small", "pg-shm": "disk-full", "pg-shm-detail": "disk-full",
 		"scipy-misc": "packages-apart", "numpy-core-pickle": "numpy-too-old", "rust-linker": "build-tool-missing", "java-class": "release-too-old", "make-gcc": "missing-toolchain", "mongo-avx": "cpu-too-old",
 		"node-elf-header": "wrong-architecture", "opencl-none": "opencl-icd", "ld-lz": "missing-link", "ld-lpq": "missing-link", "pip-internal": "package-not-installed", "pip-vendor": "package-not-installed",
-		"django-module": "package-not-installed", "own-private-module": "package-not-installed",
+		"django-module": "package-not-installed", "own-private-module": "submodule-gone",
 	}
 	for _, l := range list {
 		r := x.Explain(l.Text)

@@ -24,7 +24,7 @@ func TestUnwrap(t *testing.T) {
 		"RuntimeError: The NVIDIA driver on your system is too ol…":                                                                                 "driver-too-old",
 		"...ver version is insufficient for CUDA runtime version":                                                                                   "driver-too-old",
 		"...ver version is insufficient for CUDA runtime ver...":                                                                                    "driver-too-old",
-		`LoadLibrary failed with error 126 "" when trying to load "D:\new\table\libs\onnxruntime_providers_cuda.dll"`:                               "missing-library",
+		`LoadLibrary failed with error 126 "" when trying to load "D:\new\table\libs\onnxruntime_providers_cuda.dll"`:                               "windows-cuda-dll",
 		`File "C:\nvidia\runtime\x.py": CUDA out of memory`:                                                                                         "gpu-out-of-memory",
 		"time=\"2025-01-01\" level=error msg=\"could not select device driver \\\"\\\" with capabilities: [[gpu]]\"":                                "toolkit-not-set-up",
 	} {
