@@ -88,6 +88,7 @@ func TestDrawn(t *testing.T) {
 		{"practice-3.jsonl", 97, 100, 0},
 		{"practice-4.jsonl", 93, 97, 0},
 		{"practice-5.jsonl", 82, 97, 0},
+		{"drawn-24.jsonl", 96, 99, 0},
 	} {
 		s := mark(t, x, lines[drawn](t, c.name))
 		t.Logf("%s: %s", c.name, s)
