@@ -1174,6 +1174,8 @@ var packageLibraries = map[string][]string{
 	"libusb-1.0-0":                   {"libusb-1.0.so.0"},
 	"libx11-6":                       {"libX11.so.6", "libxcb.so.1"},
 	"libxcb1":                        {"libxcb.so.1", "libXau.so.6", "libXdmcp.so.6"},
+	"libmkl-intel-thread":            {"libmkl_intel_thread.so", "libmkl_core.so"},
+	"libomp-dev":                     {"libomp.so.5", "libiomp5.so"},
 	"libibverbs1":                    {"libibverbs.so.1", "libnl-3.so.200", "libnl-route-3.so.200"},
 	"ibverbs-providers":              {"libmlx5.so.1", "libibverbs.so.1"},
 	"libxext6":                       {"libXext.so.6", "libX11.so.6", "libxcb.so.1"},

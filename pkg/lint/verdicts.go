@@ -18,6 +18,11 @@ func judge(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict {
 	if pkg, asked, ok := pass.Evidence.Unseen.Fails(o, e); ok {
 		return judgeUnseen(pass, pkg, asked)
 	}
+	if pass.Packs.Family(e.Name) == nil {
+		if v, is := judgeCalled(pass, o, e); is {
+			return v
+		}
+	}
 	switch {
 	case replay.IsVersion(e):
 		return judgeVersion(pass, o, e)
