@@ -16,7 +16,7 @@ import (
 
 // CodecVersion is the version of the form that [Object.AppendBinary] writes and of the
 // fields that [ReadSymbols] sets. A change of either raises it.
-const CodecVersion = 15
+const CodecVersion = 16
 
 // maxWeight limits the size of the symbols of a decoded object, in bytes.
 const maxWeight = 256 << 20
@@ -64,6 +64,8 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 	if n := o.Named; n != nil {
 		e.uint(flags(n.Partial))
 		e.strings(n.Names)
+		e.strings(n.Crates)
+		e.strings(n.Functions)
 	}
 	if m := o.Modules; m != nil {
 		e.uint(flags(m.Partial))
@@ -149,6 +151,8 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 		r.Named = &Named{}
 		d.flags(&r.Named.Partial)
 		r.Named.Names = d.strings()
+		r.Named.Crates = d.strings()
+		r.Named.Functions = d.strings()
 	}
 	if modules {
 		r.Modules = &Modules{}

@@ -22,6 +22,13 @@ type Named struct {
 	// Partial is set when some of that data was not searched, because it lies far from
 	// the start of a large file or has more names than the limits allow.
 	Partial bool `json:",omitempty"`
+	// Crates are the packages of Cargo's registries, with their versions, whose source files
+	// the data names, as the panics of Rust programs do: "cudarc-0.11.7". They are sorted.
+	Crates []string `json:",omitempty"`
+	// Functions are the functions in the data with which the use of a GPU library begins
+	// (see beginnings): a program that asks dlsym for them has their names there. They are
+	// sorted.
+	Functions []string `json:",omitempty"`
 }
 
 // Limits on the search of one object.
@@ -52,6 +59,11 @@ type named struct {
 	text  int  // bytes of found
 	looks int  // places that look like a name
 	part  bool // some data was not searched
+
+	marks    map[string]bool // crates and functions
+	edge     []byte          // the last bytes behind the head, for a mark that goes on in the next
+	markText int             // bytes of marks
+	tries    int             // places that look like a mark
 }
 
 // area is a part of the file, [off, end).
@@ -121,14 +133,18 @@ func (n *named) feed(w *window, off int64, b []byte) {
 		if n.begun {
 			n.begun = false
 			head := w.head[max(n.from, w.room-maxNamedLen-1):]
+			n.edge = slices.Clone(head)
 			nul := bytes.LastIndexByte(head, 0)
 			n.keep(head[nul+1:])
 		}
-		n.look(b[max(a.off, off)-off : min(a.end-off, int64(len(b)))])
+		more := b[max(a.off, off)-off : min(a.end-off, int64(len(b)))]
+		n.look(more)
+		n.markFar(more)
 		if a.end > off+int64(len(b)) {
 			return
 		}
 		n.rest, n.long = n.rest[:0], false
+		n.edge = nil
 		n.far = n.far[1:]
 	}
 }
@@ -249,6 +265,7 @@ func (w *window) lookAll(n *named) error {
 		}
 		n.rest, n.long = n.rest[:0], false
 		n.look(w.head[a.off:a.end])
+		n.mark(w.head[a.off:a.end])
 	}
 	return nil
 }
@@ -277,6 +294,15 @@ func (p *reader) finishNamed() {
 		p.obj.Named.Names = append(p.obj.Named.Names, s)
 	}
 	slices.Sort(p.obj.Named.Names)
+	for m := range n.marks {
+		if _, _, is := Crate(m); is {
+			p.obj.Named.Crates = append(p.obj.Named.Crates, m)
+		} else {
+			p.obj.Named.Functions = append(p.obj.Named.Functions, m)
+		}
+	}
+	slices.Sort(p.obj.Named.Crates)
+	slices.Sort(p.obj.Named.Functions)
 }
 
 // imports reports whether an undefined symbol has one of the names, which end in a NUL.

@@ -47,6 +47,8 @@ func TestNamed(t *testing.T) {
 		{"imports a name that ends so", "elf x86_64 soname=liba.so.1\nundef my_dlopen\n" + text, nil},
 		{"no import", "elf x86_64 soname=liba.so.1\nneeded libb.so.1\n" + text, nil},
 		{"no names", imports, &Named{}},
+		{"crates", imports + `rodata "/r/index.crates.io-6f17/cudarc-0.11.7/src/lib.rsUnable/r/index.crates.io-6f17/ort-sys-2.0.0-rc.10/src/a.rs/b/cudarc/src/lib.rs/c/x-1.2/src/y/-1.2.3/src/z"` + "\n", &Named{Crates: []string{"cudarc-0.11.7", "ort-sys-2.0.0-rc.10"}}},
+		{"functions", imports + `rodata "cuInitcublasCreate_v2cublasDestroy_v2\x00ncclRedOpCreatePreMulSum\x00myCreate"` + "\n", &Named{Functions: []string{"cublasCreate", "ncclRedOpCreate"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := parseELF(t, c.text).Bytes()
@@ -101,6 +103,29 @@ func TestNamedFar(t *testing.T) {
 			}
 		}
 		clear(file[c.at : c.at+len(name)])
+	}
+}
+
+// TestMarksFar: a crate and a function are found wherever the window's head ends in them, and
+// wherever the bytes behind it come in parts.
+func TestMarksFar(t *testing.T) {
+	e := parseELF(t, "elf x86_64 soname=liba.so.1\nundef dlopen\n")
+	e.Rodata = strings.Repeat("\x00", maxHead)
+	file := e.Bytes()
+	mark := []byte("/cudarc-0.11.7/src/cublasCreate_v2")
+	want := &Named{Partial: true, Crates: []string{"cudarc-0.11.7"}, Functions: []string{"cublasCreate"}}
+	for _, at := range []int{1 << 20, headSize - 30, headSize - 17, headSize - 3, headSize, headSize + skipStep - 20, headSize + skipStep - 8} {
+		copy(file[at:], mark)
+		for _, r := range []io.Reader{onlyReader{bytes.NewReader(file)}, discardReader{bytes.NewReader(file)}} {
+			o, err := ReadSymbols(r, int64(len(file)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, o.Named); diff != "" {
+				t.Errorf("%d behind the start: -want +got:\n%s", at-headSize, diff)
+			}
+		}
+		clear(file[at : at+len(mark)])
 	}
 }
 

@@ -21,6 +21,9 @@ type Open struct {
 	// {cudart}, {nvrtc} and so on are the numbers of its [Toolkit]. A pattern stands for
 	// all matching names in the image.
 	Names []string `yaml:"names"`
+	// Function is a function that the opener asks dlsym for in the library, as far as
+	// [elfdeps.Named] has it: an opener without its name does not open the library.
+	Function string `yaml:"function"`
 	// Beside accepts a file of one of the names in the opener's directory as well.
 	Beside bool `yaml:"beside"`
 	// Flags are now, lazy and global; none means now.
@@ -111,14 +114,17 @@ func heavier(s, t Severity) Severity {
 
 // Dlopens lists the libraries that a library opens by name itself.
 type Dlopens struct {
-	ID      string   `yaml:"id"`
-	By      []string `yaml:"by"` // patterns of the opener's SONAME or file name
+	ID string   `yaml:"id"`
+	By []string `yaml:"by"` // patterns of the opener's SONAME or file name
+	// Crate is the package of Cargo that the opener has compiled in, in place of By. Its
+	// release is that of the versions of the opens.
+	Crate   string   `yaml:"crate"`
 	Opens   []Open   `yaml:"opens"`
 	Sources []string `yaml:"sources"`
 }
 
 func (d *Dlopens) validate() error {
-	if d.ID == "" || len(d.By) == 0 || len(d.Opens) == 0 || len(d.Sources) == 0 {
+	if d.ID == "" || (len(d.By) == 0) == (d.Crate == "") || len(d.Opens) == 0 || len(d.Sources) == 0 {
 		return fmt.Errorf("dlopens %q: needs an id, who opens (by), opens and sources", d.ID)
 	}
 	if err := checkPatterns("dlopens "+d.ID, d.By); err != nil {
@@ -130,6 +136,23 @@ func (d *Dlopens) validate() error {
 		}
 	}
 	return nil
+}
+
+// CrateIn returns the release of the crate that an object has compiled in, the newest of
+// several, and whether it has it.
+func (d *Dlopens) CrateIn(o *elfdeps.Object) (r version.Release, ok bool) {
+	if d.Crate == "" || o.Named == nil {
+		return nil, false
+	}
+	for _, c := range o.Named.Crates {
+		if name, v, _ := elfdeps.Crate(c); name == d.Crate {
+			if this := version.ParseRelease(v); r == nil || r.Before(this) {
+				r = this
+			}
+			ok = true
+		}
+	}
+	return r, ok
 }
 
 // IsOpenedBy reports whether a module is the library that opens them.

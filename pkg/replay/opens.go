@@ -50,10 +50,13 @@ func (pl *plans) openLibraries(r *Process, optional bool) {
 // opening returns the rows of the packs about the opens of a module.
 func (pl *plans) opening(m *elfdeps.Module) []*packs.Dlopens {
 	key := [2]string{m.Object.Soname, path.Base(m.Path)}
+	if m.Object.Named != nil && len(m.Object.Named.Crates) > 0 {
+		key = [2]string{"", m.Real()}
+	}
 	list, ok := pl.openers[key]
 	if !ok {
 		for _, d := range pl.re.packs.Dlopens {
-			if d.IsOpenedBy(m) {
+			if _, crate := d.CrateIn(m.Object); crate || d.IsOpenedBy(m) {
 				list = append(list, d)
 			}
 		}
@@ -133,6 +136,12 @@ func (pl *plans) isOpened(r *Process, by *elfdeps.Module, o *packs.Open, d *pack
 	var rel version.Release
 	if d != nil {
 		rel = pl.re.packages.ReleaseOfModule(by)
+		if d.Crate != "" {
+			rel, _ = d.CrateIn(by.Object)
+		}
+		if o.Function != "" && (by.Object.Named == nil || !slices.Contains(by.Object.Named.Functions, o.Function)) {
+			return false
+		}
 	} else {
 		rel = r.In.release
 		if fits, known := r.In.builtFor(o); known {
@@ -297,6 +306,9 @@ type meaning struct {
 // by the framework's use of the library. ok is false if the framework never opens it.
 func (pl *plans) meaningOf(r *Process, by *elfdeps.Module, o *packs.Open, d *packs.Dlopens) (_ meaning, ok bool) {
 	m := meaning{effect: o.Effect, text: o.Error, optional: o.Optional, verdict: packs.Verdict{Severity: cmp.Or(o.Severity, packs.Error)}}
+	if d != nil && d.Crate != "" && !pl.re.config.wantsGPU() {
+		m.verdict = pl.re.packs.Verdict("meant-without-gpu", nil)
+	}
 	if d == nil || r.In == nil {
 		return m, true
 	}

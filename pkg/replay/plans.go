@@ -83,16 +83,21 @@ func (pl *plans) runProgram(o *Object) *Process {
 	return r
 }
 
-// programs returns the programs that load GPU libraries when they start and miss no
-// library.
+// programs returns the programs that load GPU libraries, when they start or by a crate that
+// they have compiled in, and miss no library.
 func (re *replayer) programs() []*Object {
 	var list []*Object
 	for _, o := range re.files.Objects {
-		if _, ok := re.loadsGPU.Load(o.Path); ok && len(re.files.Real(o.Misses)) == 0 {
+		if _, ok := re.loadsGPU.Load(o.Path); (ok || re.opensByCrate(o)) && len(re.files.Real(o.Misses)) == 0 {
 			list = append(list, o)
 		}
 	}
 	return list
+}
+
+// opensByCrate reports whether a program has a crate compiled in that opens libraries.
+func (re *replayer) opensByCrate(o *Object) bool {
+	return IsProgram(o.ELF) && slices.ContainsFunc(re.packs.Dlopens, func(d *packs.Dlopens) bool { _, is := d.CrateIn(o.ELF); return is })
 }
 
 // helpRun lowers the verdicts on opens that succeed with a help of the packs.
