@@ -87,6 +87,25 @@ func cannotBeMet(pass *Pass, e *elfdeps.Error) bool {
 	return len(pass.Files.Named[name])+len(pass.Files.Sonames[name])+len(pass.Files.Otherwise(name)) == 0
 }
 
+// calledEffects returns the effects of a miss on a program that users call, or on a back end, by
+// the clause of the verdict.
+func calledEffects(pass *Pass, o *replay.Object, e *elfdeps.Error, clause string) []packs.Effect {
+	switch clause {
+	case called:
+		v := packs.Values{"program": path.Base(o.Path), "error": e.Error()}
+		var list []packs.Effect
+		for _, x := range pass.Packs.Effects(startClause(e), v) {
+			list = append(list, packs.Effect{Text: pass.Packs.Phrase("called-program", v), Error: x.Error})
+		}
+		return list
+	case backend:
+		b, name := backendOf(pass, o), path.Base(path.Dir(o.Path))
+		v := packs.Values{"name": name}
+		return []packs.Effect{{Text: packs.Fill(b.Effect, v), Error: pass.Packs.Reads(packs.Fill(b.Error, v), e)}}
+	}
+	return nil
+}
+
 // judgeCalled returns the verdict on a miss of a program that users of the image call by its
 // name, and whether it is one.
 func judgeCalled(pass *Pass, o *replay.Object, e *elfdeps.Error) (packs.Verdict, bool) {
@@ -96,5 +115,36 @@ func judgeCalled(pass *Pass, o *replay.Object, e *elfdeps.Error) (packs.Verdict,
 	return pass.Packs.Verdict(called, nil), true
 }
 
-// called is the shared clause of a program that users of the image call by its name.
-const called = "called-in-shell"
+// The shared clauses of a program that users of the image call by its name, and of a back end
+// of the image's program.
+const (
+	called  = "called-in-shell"
+	backend = "asked-back-end"
+)
+
+// backendOf returns the row of the packs for a back end that the author of the image has added
+// to a program of it, in a layer above the program's; else nil. A program comes with many back
+// ends, of which an image needs those of its models.
+func backendOf(pass *Pass, o *replay.Object) *packs.Backend {
+	for _, b := range pass.Packs.Backends {
+		if !packs.MatchAny(b.Files, path.Base(o.Path)) {
+			continue
+		}
+		if host, ok := pass.Config.Executable(b.Host); ok {
+			h, f := pass.Image.File(host), pass.Image.File(o.Path)
+			if h.Layer != nil && f.Layer != nil && h.Layer.Index < f.Layer.Index {
+				return b
+			}
+		}
+	}
+	return nil
+}
+
+// judgeBackend returns the verdict on a miss of a back end that the author of the image has added,
+// and whether it is one.
+func judgeBackend(pass *Pass, o *replay.Object, e *elfdeps.Error) (packs.Verdict, bool) {
+	if backendOf(pass, o) == nil || !cannotBeMet(pass, e) {
+		return packs.Verdict{}, false
+	}
+	return pass.Packs.Verdict(backend, nil), true
+}

@@ -49,25 +49,13 @@ func objectMisses(pass *Pass, by *causes) {
 				c.effect(pass.Packs.Effects("python-does-not-start", packs.Values{"framework": f, "error": e.Error()})...)
 				v = packs.Grave
 			}
-			if v.Clause == called {
-				c.effect(calledEffect(pass, o, e)...)
-			}
+			c.effect(calledEffects(pass, o, e, v.Clause)...)
 			c.meet(e, o.Path, v)
 			if pkg, _, ok := pass.Evidence.Unseen.Fails(o, e); ok {
 				c.effect(pass.Packs.Effects("package-cannot-load", packs.Values{"package": pkg, "file": path.Base(o.Path), "error": e.Error()})...)
 			}
 		}
 	}
-}
-
-// calledEffect returns the effect of a miss on a program that users of the image call.
-func calledEffect(pass *Pass, o *replay.Object, e *elfdeps.Error) []packs.Effect {
-	v := packs.Values{"program": path.Base(o.Path), "error": e.Error()}
-	var list []packs.Effect
-	for _, x := range pass.Packs.Effects(startClause(e), v) {
-		list = append(list, packs.Effect{Text: pass.Packs.Phrase("called-program", v), Error: x.Error})
-	}
-	return list
 }
 
 // reachedBy returns the start of a program by the image's scripts that misses the same as e

@@ -22,6 +22,9 @@ func judge(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict {
 		if v, is := judgeCalled(pass, o, e); is {
 			return v
 		}
+		if v, is := judgeBackend(pass, o, e); is {
+			return v
+		}
 	}
 	switch {
 	case replay.IsVersion(e):
