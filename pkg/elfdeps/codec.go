@@ -66,6 +66,7 @@ func (o *Object) AppendBinary(b []byte) ([]byte, error) {
 		e.strings(n.Names)
 		e.strings(n.Crates)
 		e.strings(n.Functions)
+		e.strings(n.Variables)
 	}
 	if m := o.Modules; m != nil {
 		e.uint(flags(m.Partial))
@@ -153,6 +154,7 @@ func (o *Object) UnmarshalBinary(b []byte) error {
 		r.Named.Names = d.strings()
 		r.Named.Crates = d.strings()
 		r.Named.Functions = d.strings()
+		r.Named.Variables = d.strings()
 	}
 	if modules {
 		r.Modules = &Modules{}

@@ -14,16 +14,17 @@ import (
 var beginnings = []string{"cublas", "cublasLt", "cudnn", "cufft", "curand", "cusolverDn", "cusparse", "ncclRedOp", "nvrtc"}
 
 // begin is the word that the functions have behind [beginnings]; source is the directory behind
-// a crate in the path of a source file.
+// a crate in the path of a source file; holdsPath is in the names of variables that hold a path.
 var (
-	begin  = []byte("Create")
-	source = []byte("/src/")
+	begin     = []byte("Create")
+	source    = []byte("/src/")
+	holdsPath = []byte("_PATH")
 )
 
 // maxMark limits a crate or a function, in bytes.
 const maxMark = 100
 
-// mark adds the crates and functions in b to the marks.
+// mark adds the crates, functions and variables in b to the marks.
 func (n *named) mark(b []byte) {
 	n.each(b, source, func(i int) {
 		from := max(0, i-maxMark)
@@ -42,7 +43,23 @@ func (n *named) mark(b []byte) {
 			}
 		}
 	})
+	n.each(b, holdsPath, func(i int) {
+		from, to := i, i+len(holdsPath)
+		for from > max(0, i-maxVariable) && isVariableByte(b[from-1]) {
+			from--
+		}
+		for to < min(len(b), i+maxVariable) && isVariableByte(b[to]) {
+			to++
+		}
+		n.putMark(string(b[from:to]))
+	})
 }
+
+// maxVariable limits the bytes of a variable before holdsPath, and those from it on.
+const maxVariable = maxMark / 2
+
+// isVariableByte reports whether the names of variables in the environment have c.
+func isVariableByte(c byte) bool { return c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' }
 
 // each calls do with the offsets of word in b, within a limit for the object.
 func (n *named) each(b, word []byte, do func(int)) {

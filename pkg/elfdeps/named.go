@@ -29,6 +29,10 @@ type Named struct {
 	// (see beginnings): a program that asks dlsym for them has their names there. They are
 	// sorted.
 	Functions []string `json:",omitempty"`
+	// Variables are the runs of capitals, digits and underscores with "_PATH" in them: names of
+	// variables that hold a path, or texts that such a name is a part of, since Go and Rust put
+	// nothing between their strings. They are sorted.
+	Variables []string `json:",omitempty"`
 }
 
 // Limits on the search of one object.
@@ -60,7 +64,7 @@ type named struct {
 	looks int  // places that look like a name
 	part  bool // some data was not searched
 
-	marks    map[string]bool // crates and functions
+	marks    map[string]bool // crates, functions and variables
 	edge     []byte          // the last bytes behind the head, for a mark that goes on in the next
 	markText int             // bytes of marks
 	tries    int             // places that look like a mark
@@ -295,12 +299,16 @@ func (p *reader) finishNamed() {
 	}
 	slices.Sort(p.obj.Named.Names)
 	for m := range n.marks {
-		if _, _, is := Crate(m); is {
+		switch {
+		case isCrate(m):
 			p.obj.Named.Crates = append(p.obj.Named.Crates, m)
-		} else {
+		case strings.Contains(m, string(holdsPath)):
+			p.obj.Named.Variables = append(p.obj.Named.Variables, m)
+		default:
 			p.obj.Named.Functions = append(p.obj.Named.Functions, m)
 		}
 	}
+	slices.Sort(p.obj.Named.Variables)
 	slices.Sort(p.obj.Named.Crates)
 	slices.Sort(p.obj.Named.Functions)
 }

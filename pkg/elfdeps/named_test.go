@@ -48,6 +48,7 @@ func TestNamed(t *testing.T) {
 		{"no import", "elf x86_64 soname=liba.so.1\nneeded libb.so.1\n" + text, nil},
 		{"no names", imports, &Named{}},
 		{"crates", imports + `rodata "/r/index.crates.io-6f17/cudarc-0.11.7/src/lib.rsUnable/r/index.crates.io-6f17/ort-sys-2.0.0-rc.10/src/a.rs/b/cudarc/src/lib.rs/c/x-1.2/src/y/-1.2.3/src/z"` + "\n", &Named{Crates: []string{"cudarc-0.11.7", "ort-sys-2.0.0-rc.10"}}},
+		{"variables", imports + `rodata "go1.20\x00lib_path_PATHONNX_LIB_PATHnot set/A_PATH"` + "\n", &Named{Variables: []string{"A_PATH", "_PATHONNX_LIB_PATH"}}},
 		{"functions", imports + `rodata "cuInitcublasCreate_v2cublasDestroy_v2\x00ncclRedOpCreatePreMulSum\x00myCreate"` + "\n", &Named{Functions: []string{"cublasCreate", "ncclRedOpCreate"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -782,7 +782,7 @@ func weight(o *elfdeps.Object) int64 {
 	n := len(o.Interp) + len(o.Soname) + len(o.Fault) + len(o.VersionFault)
 	lists := [][]string{o.Needed, o.Auxiliary, o.Filter, o.VersionDefs}
 	if o.Named != nil {
-		lists = append(lists, o.Named.Names, o.Named.Crates, o.Named.Functions)
+		lists = append(lists, o.Named.Names, o.Named.Crates, o.Named.Functions, o.Named.Variables)
 	}
 	if o.Modules != nil {
 		lists = append(lists, o.Modules.Names, o.Modules.Idents, o.Modules.Strings)

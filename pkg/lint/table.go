@@ -26,6 +26,7 @@ var table = []rule{
 		"broken-entrypoint", "not-examined", "executable-stack", "version-not-found", "older-copy-first", "stale-version-table",
 	), find: missed},
 	{ids: ids("undefined-symbol", "undefined-function", "torch-extension-mismatch", "mixed-releases"), find: unboundSymbols, perProcess: true},
+	{ids: ids("unresolved-library"), find: librariesOfVariables},
 	{ids: ids("ld-path-missing"), find: ldPathMissing},
 	{ids: ids("ld-path-file"), find: ldPathFile},
 	{ids: ids("ld-path-empty"), find: ldPathEmpty},
