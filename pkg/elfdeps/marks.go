@@ -110,7 +110,7 @@ func (n *named) markFar(b []byte) {
 func isCrate(s string) bool { _, _, ok := Crate(s); return ok }
 
 // Crate splits the directory of a package of Cargo's registries into the package's name and its
-// version, "cudarc" and "0.11.7". ok is false for other texts.
+// version: log-0.4.20 is log and 0.4.20. ok is false for other texts.
 func Crate(dir string) (name, version string, ok bool) {
 	for i := 1; i < len(dir); i++ {
 		if dir[i-1] != '-' || dir[i] < '0' || dir[i] > '9' {

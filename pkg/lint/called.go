@@ -20,8 +20,8 @@ var copied = regexp.MustCompile(`^(/bin/sh -c #\(nop\) )?(COPY|ADD) `)
 // isCalled reports whether users of the image call a program by its name, as far as an image
 // shows that: the image starts a shell that waits for commands, and the program is in a
 // directory of the shell's PATH, where the author of the image has put it himself. It is not
-// called if another program of the same layer and directory starts: an image whose ffmpeg
-// works may do without ffplay.
+// called if another program of the same layer and directory starts: an image whose converter
+// of videos works may do without its player.
 func isCalled(pass *Pass, o *replay.Object) bool {
 	file := pass.Image.File(o.Path)
 	if !replay.IsProgram(o.ELF) || file.Layer == nil || file.Layer.Index == 1 || !onShellsPath(pass, path.Dir(o.Path)) {

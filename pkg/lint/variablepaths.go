@@ -52,7 +52,7 @@ func librariesOfVariables(pass *Pass) []Finding {
 var ofImages = []string{"/usr/", "/opt/", "/lib"}
 
 // namesNoLibrary reports whether a value is the path of a library that the image does not have,
-// and that nobody is known to mount. A directory that the image does not have either is likely
+// and that no mount is known to bring. A directory that the image does not have either is likely
 // a mount's (/models, /mnt), but for those of images.
 func namesNoLibrary(pass *Pass, value string) bool {
 	if !path.IsAbs(value) || path.Clean(value) != value || !libraryFile.MatchString(path.Base(value)) {
