@@ -24,6 +24,11 @@ type Open struct {
 	// Function is a function that the opener asks dlsym for in the library, as far as
 	// [elfdeps.Named] has it: an opener without its name does not open the library.
 	Function string `yaml:"function"`
+	// Variable is a variable of the environment that has the path in place of the names: they
+	// are opened if it is not set, by an opener in which [elfdeps.Named] finds it. Since a
+	// program may also name another path itself, a miss counts only if the image has no file
+	// of the names, with whatever number.
+	Variable string `yaml:"variable"`
 	// Beside accepts a file of one of the names in the opener's directory as well.
 	Beside bool `yaml:"beside"`
 	// Flags are now, lazy and global; none means now.

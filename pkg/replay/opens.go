@@ -142,6 +142,9 @@ func (pl *plans) isOpened(r *Process, by *elfdeps.Module, o *packs.Open, d *pack
 		if o.Function != "" && (by.Object.Named == nil || !slices.Contains(by.Object.Named.Functions, o.Function)) {
 			return false
 		}
+		if o.Variable != "" && !pl.namesLibrary(by, o) {
+			return false
+		}
 	} else {
 		rel = r.In.release
 		if fits, known := r.In.builtFor(o); known {
@@ -150,6 +153,14 @@ func (pl *plans) isOpened(r *Process, by *elfdeps.Module, o *packs.Open, d *pack
 	}
 	fits, known := rel.Within(o.Versions)
 	return known && fits || !known && pl.re.files.hasAny(names)
+}
+
+// namesLibrary reports whether an opener that takes a path from a variable is left with its
+// names, of which the image has no file.
+func (pl *plans) namesLibrary(by *elfdeps.Module, o *packs.Open) bool {
+	value, _ := pl.re.config.Getenv(o.Variable)
+	return value == "" && by.Object.Named != nil && slices.Contains(by.Object.Named.Variables, o.Variable) &&
+		!slices.ContainsFunc(o.Names, func(n string) bool { return len(pl.re.files.NamesLike(n+"*")) > 0 })
 }
 
 // builtFor reports whether the framework's record of its build has the versions for which
@@ -306,7 +317,7 @@ type meaning struct {
 // by the framework's use of the library. ok is false if the framework never opens it.
 func (pl *plans) meaningOf(r *Process, by *elfdeps.Module, o *packs.Open, d *packs.Dlopens) (_ meaning, ok bool) {
 	m := meaning{effect: o.Effect, text: o.Error, optional: o.Optional, verdict: packs.Verdict{Severity: cmp.Or(o.Severity, packs.Error)}}
-	if d != nil && d.Crate != "" && !pl.re.config.wantsGPU() {
+	if d != nil && d.Crate != "" && pl.re.packs.Family(o.Names[0]) != nil && !pl.re.config.wantsGPU() {
 		m.verdict = pl.re.packs.Verdict("meant-without-gpu", nil)
 	}
 	if d == nil || r.In == nil {
