@@ -88,7 +88,7 @@ func (pl *plans) runProgram(o *Object) *Process {
 func (re *replayer) programs() []*Object {
 	var list []*Object
 	for _, o := range re.files.Objects {
-		if _, ok := re.loadsGPU.Load(o.Path); (ok || re.opensByCrate(o)) && len(re.files.Real(o.Misses)) == 0 {
+		if _, ok := re.loadsGPU.Load(o.Path); (ok || opensByCrate(re.packs, o)) && len(re.files.Real(o.Misses)) == 0 {
 			list = append(list, o)
 		}
 	}
@@ -96,8 +96,8 @@ func (re *replayer) programs() []*Object {
 }
 
 // opensByCrate reports whether a program has a crate compiled in that opens libraries.
-func (re *replayer) opensByCrate(o *Object) bool {
-	return IsProgram(o.ELF) && slices.ContainsFunc(re.packs.Dlopens, func(d *packs.Dlopens) bool { _, is := d.CrateIn(o.ELF); return is })
+func opensByCrate(set *packs.Packs, o *Object) bool {
+	return IsProgram(o.ELF) && slices.ContainsFunc(set.Dlopens, func(d *packs.Dlopens) bool { _, is := d.CrateIn(o.ELF); return is })
 }
 
 // helpRun lowers the verdicts on opens that succeed with a help of the packs.
