@@ -118,7 +118,8 @@ func (t tail) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // Libraries returns the libraries for Linux in an archive of which [Extract] has kept the
-// names, at most 1,024, or why they are not known. It returns neither for other files.
+// names, at most 1,024, or that was kept whole; or why they are not known. It returns
+// neither for other files.
 func Libraries(e *layers.Entry) (names []string, why string) {
 	if e.Type != layers.Regular || !Keep(e.Path, e.Size) {
 		return nil, ""
@@ -129,6 +130,9 @@ func Libraries(e *layers.Entry) (names []string, why string) {
 	}
 	if text, ok := strings.CutPrefix(text, heading); ok {
 		return slices.Collect(lines(text)), ""
+	}
+	if int64(len(e.Content)) == e.Size {
+		return list(e.Content, 0, e.Size)
 	}
 	return nil, ""
 }

@@ -56,6 +56,10 @@ func TestLibraries(t *testing.T) {
 	if !slices.Equal(got, want) || why != "" {
 		t.Errorf("%q, %q; want %q", got, why, want)
 	}
+	whole := &layers.Entry{Path: "app/app.jar", Type: layers.Regular, Size: int64(len(b)), Content: b}
+	if got, why := Libraries(whole); !slices.Equal(got, want) || why != "" {
+		t.Errorf("kept whole: %q, %q; want %q", got, why, want)
+	}
 	if got, why := kept(t, "app/app.zip", b); got != nil || why != "" {
 		t.Errorf("of a zip file: %q, %q", got, why)
 	}
