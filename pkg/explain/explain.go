@@ -360,6 +360,7 @@ func (x *Explainer) hits(s string) []hit {
 	}
 	x.inContext(list, low)
 	list = withoutBenign(list)
+	list = withoutSteps(list, s)
 	putBack(list)
 	slices.SortStableFunc(list, func(a, b hit) int {
 		return cmp.Or(cmp.Compare(a.tier, b.tier), cmp.Compare(a.line, b.line), cmp.Compare(a.order, b.order))
@@ -412,6 +413,22 @@ func withoutBenign(list []hit) []hit {
 		at, has := benign[h.line]
 		return has && h.tier != benignTier && h.at >= at
 	})
+}
+
+// stepHeader matches the begin of a line by which a builder names a step and its command, as it
+// begins ("#20 [12/17] RUN …", "Step 3/9 : RUN …") or beside the error ("> [12/17] RUN …:").
+var stepHeader = regexp.MustCompile(`^\s*(?:#\d+ |=> |> )?(?:(?:ERROR|CACHED) )?(?:\[(?:[^\]\n]{1,60} )?\d+/\d+\]|Step \d+/\d+ ?:) [A-Z]{3,}\s`)
+
+// withoutSteps leaves out the hits in commands of a build's steps, if other lines have any: a
+// command says what is to be done, and no error.
+func withoutSteps(list []hit, s string) []hit {
+	inStep := func(h hit) bool {
+		return stepHeader.MatchString(s[strings.LastIndexAny(s[:h.at], "\n\v")+1:])
+	}
+	if !slices.ContainsFunc(list, func(h hit) bool { return !inStep(h) }) {
+		return list
+	}
+	return slices.DeleteFunc(list, inStep)
 }
 
 // putBack puts the lines that a program survives behind the errors of other lines.

@@ -24,7 +24,7 @@ func TestSurvived(t *testing.T) {
 		"triton.runtime.errors.PTXASError: PTXAS error: Internal Triton PTX codegen error\n`ptxas` stderr:\nptxas fatal : Value 'sm_121a' is not defined for option 'gpu-name'":                                  "compiler-too-old-for-gpu",
 		"triton.runtime.errors.PTXASError: PTXAS error: Internal Triton PTX codegen error":                                                                                                                       "gpu-not-supported",
 		"CalledProcessError: Command '['/usr/bin/gcc', '/tmp/x/cuda_utils.c', '-l:libcuda.so.1']' returned non-zero exit status 1.\n/usr/bin/ld: cannot find -l:libcuda.so.1":                                    "driver-not-on-linker-path",
-		"CalledProcessError: Command '['/usr/bin/gcc', '/tmp/x/cuda_utils.c', '-lcuda']' returned non-zero exit status 1.\n/usr/bin/ld: cannot find -lcuda: No such file or directory":                           "missing-link",
+		"CalledProcessError: Command '['/usr/bin/gcc', '/tmp/x/cuda_utils.c', '-lcuda']' returned non-zero exit status 1.\n/usr/bin/ld: cannot find -lcuda: No such file or directory":                           "driver-library-at-link",
 		"OSError: libavutil.so.58: cannot open shared object file: No such file or directory\nDEBUG - Failed to load FFmpeg6 extension.":                                                                         "ffmpeg-missing",
 		"OSError: libavutil.so.58: cannot open shared object file: No such file or directory\nDEBUG - Successfully loaded FFmpeg4\nImportError: libGL.so.1: cannot open shared object file: No such file or dir": "missing-system-library",
 	} {
