@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -80,8 +81,10 @@ type Starter struct {
 	Home        bool     `yaml:"home"`
 	// Keeps are the options without which the program gets no variables but PATH.
 	Keeps []string `yaml:"keeps"`
-	// Cwd means that the working directory comes first on sys.path.
-	Cwd bool `yaml:"cwd"`
+	// Cwd means that the working directory comes first on sys.path, Beside that the directory
+	// of a file that is executed does.
+	Cwd    bool `yaml:"cwd"`
+	Beside bool `yaml:"beside"`
 	// Envs are patterns of the environments in whose bin directory programs are looked for
 	// first: below the working directory, or below the home directory with "~/".
 	Envs []string `yaml:"envs"`
@@ -504,7 +507,11 @@ func (st *started) importFile(value string) {
 		st.unknown(file, line, "the name of a file is not known: "+value)
 		return
 	}
-	st.addImport(Import{File: st.main(absolute(value, st.p.dir)), Link: st.link(value)})
+	file := st.main(absolute(value, st.p.dir))
+	if py := st.res.Programs[st.index].Python; py != nil && st.row.Beside && !slices.Contains(py.Path, path.Dir(file)) {
+		py.Path = append(py.Path, path.Dir(file))
+	}
+	st.addImport(Import{File: file, Link: st.link(value)})
 }
 
 func (st *started) addImport(i Import) {
