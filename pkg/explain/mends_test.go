@@ -171,8 +171,8 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// TestBuilds: what builds of an image print that lack a tool, another shell, a path or the
-// distribution's packages, and what is like it.
+// TestBuilds: a build of an image fails because the image lacks a tool, a path or a package of
+// the distribution, or because another shell runs the step. Each message has its own answer.
 func TestBuilds(t *testing.T) {
 	x := explainer(t)
 	for text, want := range map[string]string{

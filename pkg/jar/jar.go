@@ -1,6 +1,6 @@
-// Package jar names the native libraries that Java archives carry, by the directory at the
-// end of an archive. A Java program unpacks such a library when it runs; what the library
-// needs is not read. It does not know which program opens an archive.
+// Package jar names the native libraries that Java archives carry. It reads the directory at
+// the end of an archive and no library, which a Java program unpacks when it runs: it does not
+// know what a library needs, nor which program opens an archive.
 package jar
 
 import (
@@ -8,12 +8,12 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"iter"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/internal/ziptail"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 )
 
@@ -23,7 +23,6 @@ const KeepID = "jar 1"
 const (
 	heading    = "imgcheck: libraries in a jar\n"     // each in a line
 	unread     = "imgcheck: a jar that is not read\n" // the reason follows
-	maxTail    = 8 << 20                              // bytes at the end of an archive that are read
 	maxFiles   = 1 << 17                              // files of an archive
 	maxKept    = 1 << 10                              // libraries that are named
 	maxName    = 512                                  // bytes of a name
@@ -43,15 +42,11 @@ func Keep(name string, size int64) bool {
 // libraries for Linux in it. The function holds at most 8 MiB of the archive.
 func Extract(size int64) func(io.Reader) ([]byte, error) {
 	return func(r io.Reader) ([]byte, error) {
-		from := max(0, size-maxTail)
-		if _, err := io.CopyN(io.Discard, r, from); err != nil {
-			return nil, err
-		}
-		b, err := io.ReadAll(io.LimitReader(r, maxTail))
+		end, err := ziptail.Read(r, size)
 		if err != nil {
 			return nil, err
 		}
-		names, why := list(b, from, size)
+		names, why := list(end)
 		if why != "" {
 			return []byte(unread + why), nil
 		}
@@ -62,12 +57,12 @@ func Extract(size int64) func(io.Reader) ([]byte, error) {
 	}
 }
 
-// list returns the libraries in an archive of a size, whose end begins at an offset, or why
-// they are not known. A file that is no zip file has none.
-func list(end []byte, from, size int64) (names []string, why string) {
-	z, err := zip.NewReader(tail{end, from}, size)
+// list returns the libraries in an archive, by its end, or why they are not known. A file
+// that is no zip file has none.
+func list(end ziptail.Tail) (names []string, why string) {
+	z, err := zip.NewReader(end, end.Size)
 	switch {
-	case errors.Is(err, zip.ErrFormat) && !bytes.Contains(end, []byte("PK\x05\x06")): // the end of a directory
+	case errors.Is(err, zip.ErrFormat) && !bytes.Contains(end.Bytes, []byte("PK\x05\x06")): // the end of a directory
 		return nil, ""
 	case err != nil:
 		return nil, "is a Java archive that cannot be read: " + err.Error()
@@ -93,30 +88,6 @@ var (
 // such libraries by its classifier (libtensorflow-1.0.0-linux-x86_64-gpu.jar).
 func forLinux(name string) bool { return library.MatchString(name) && !foreign.MatchString(name) }
 
-// lines returns the lines of a text without their ends.
-func lines(text string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for l := range strings.Lines(text) {
-			if !yield(strings.TrimSuffix(l, "\n")) {
-				return
-			}
-		}
-	}
-}
-
-// tail is the end of a file that begins at an offset.
-type tail struct {
-	b    []byte
-	from int64
-}
-
-func (t tail) ReadAt(p []byte, off int64) (int, error) {
-	if off < t.from {
-		return 0, errors.New("its directory is longer than 8 MiB")
-	}
-	return bytes.NewReader(t.b).ReadAt(p, off-t.from)
-}
-
 // Libraries returns the libraries for Linux in an archive of which [Extract] has kept the
 // names, at most 1,024, or that was kept whole; or why they are not known. It returns
 // neither for other files.
@@ -129,10 +100,10 @@ func Libraries(e *layers.Entry) (names []string, why string) {
 		return nil, why
 	}
 	if text, ok := strings.CutPrefix(text, heading); ok {
-		return slices.Collect(lines(text)), ""
+		return append(names, strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })...), ""
 	}
 	if int64(len(e.Content)) == e.Size {
-		return list(e.Content, 0, e.Size)
+		return list(ziptail.Tail{Bytes: e.Content, Size: e.Size})
 	}
 	return nil, ""
 }

@@ -53,6 +53,10 @@ func exclusive(pass *Pass, p *inventory.Python, e *packs.Exclusive, members []*i
 	f := pass.say(rule, "members", packs.Values{"packages": strings.Join(packages, " and "), "names": strings.Join(names, " "), "keep": keep})
 	pass.also(&f, "effect", packs.Values{"effect": e.Effect, "error": ""})
 	f.Present = present
+	var whole *inventory.Package
+	if e.Alike {
+		whole = lastWhole(pass, members)
+	}
 	switch b := pass.Packages.BuildOf(p, e.ID); {
 	case b != nil && b.Package != "" && b.Package != e.Keep && keep == e.Keep:
 		pass.also(&f, "overwritten", packs.Values{"last": b.Package})
@@ -60,8 +64,8 @@ func exclusive(pass *Pass, p *inventory.Python, e *packs.Exclusive, members []*i
 		pass.lower(&f, "kept", packs.Values{"keep": e.Keep})
 	case b == nil && sameVersion:
 		pass.lower(&f, "same-version", nil)
-	case e.Alike && lastWhole(pass, members) != nil:
-		pass.lower(&f, "kept", packs.Values{"keep": lastWhole(pass, members).Name})
+	case whole != nil:
+		pass.lower(&f, "kept", packs.Values{"keep": whole.Name})
 	default:
 		pass.lower(&f, "order-unknown", nil)
 		adviseAsked(pass, &f, members)

@@ -22,7 +22,8 @@ type Case struct {
 	Confirm string   `yaml:"confirm"` // how a user can find out that it is this case
 	Fix     []string `yaml:"fix"`
 	Sources []string `yaml:"sources"`
-	// OwnFixes is set if Fix holds for every library: what the packs have for one does not replace it.
+	// OwnFixes is set if Fix holds for every library. The packs' fixes for a single library then
+	// do not take its place.
 	OwnFixes bool `yaml:"own_fixes"`
 }
 

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/internal/ziptail"
 )
 
 // Bounds of the files of which the index keeps something.
@@ -74,16 +76,11 @@ func extractZip(r io.Reader, size int64) ([]byte, error) {
 		}
 		return out, nil
 	}
-	if skip := size - maxTail; skip > 0 {
-		if _, err := io.CopyN(io.Discard, r, skip); err != nil {
-			return nil, err
-		}
-	}
-	b, err := io.ReadAll(io.LimitReader(r, maxTail))
+	end, err := ziptail.Read(r, size)
 	if err != nil {
 		return nil, err
 	}
-	return keepNames(parseZip(tail{b, size}, size)), nil
+	return keepNames(parseZip(end, size)), nil
 }
 
 // keepNames returns the text for the names in a zip file, or for why they are not known.

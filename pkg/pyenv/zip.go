@@ -28,10 +28,7 @@ const (
 	zipHeading = "imgcheck: "
 )
 
-const (
-	maxZip  = 1 << 16 // files of a zip file
-	maxTail = 8 << 20 // bytes at the end of a zip file that hold its directory
-)
+const maxZip = 1 << 16 // files of a zip file
 
 // openZip lists a file as a zip file.
 func (e *entry) openZip(at *layers.Entry, prefix string) {
@@ -156,23 +153,4 @@ func (z *zipDir) modules() []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// tail is the end of a stream whose first bytes are not known.
-type tail struct {
-	b    []byte
-	size int64
-}
-
-// ReadAt implements [io.ReaderAt].
-func (t tail) ReadAt(p []byte, off int64) (int, error) {
-	begin := off - (t.size - int64(len(t.b)))
-	if begin < 0 || begin > int64(len(t.b)) {
-		return 0, io.ErrUnexpectedEOF
-	}
-	n := copy(p, t.b[begin:])
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
 }
