@@ -9,6 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/pyimport"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 )
 
@@ -136,8 +137,8 @@ var sitePython = regexp.MustCompile(`/lib(?:64)?/(python[0-9.]+)/site-packages$`
 // adviseModule adds what to do about a module that is not there: the package may have it
 // for another Python.
 func (pass *Pass) adviseModule(x *Finding, f *replay.StartFailure) {
-	if f.Type == "ImportError" {
-		pass.adviseName(x, f)
+	if lack := lackOf(f); lack != nil {
+		pass.adviseName(x, f, lack)
 	}
 	if f.Type != "ModuleNotFoundError" {
 		return
@@ -147,6 +148,9 @@ func (pass *Pass) adviseModule(x *Finding, f *replay.StartFailure) {
 	if v["file"], v["of"] = pass.otherBuild(name, x.Affected); v["file"] != "" {
 		pass.also(x, "other-python", v)
 		x.Present = []replay.File{pass.Image.File(v["file"])}
+		return
+	}
+	if pass.adviseSubmodule(x, f, v) {
 		return
 	}
 	if v["dir"] = pass.moduleElsewhere(name); v["dir"] != "" {
@@ -194,19 +198,33 @@ var isPlainSpec = regexp.MustCompile(`^[0-9A-Za-z.,<>=!~*+-]*$`)
 // (Python/ceval.c, import_from).
 var missingName = regexp.MustCompile(`^cannot import name '([^']+)' from (?:partially initialized module )?'([^']+)' (?:\(most likely due to a circular import\) )?\((/[^)]+)\)`)
 
-// adviseName adds which packages have releases that do not fit: that of the module that lacks a
-// name, and that of the file which imports it.
-func (pass *Pass) adviseName(x *Finding, f *replay.StartFailure) {
+// lackOf returns the name that a module lacks, of which a failure tells, or nil.
+func lackOf(f *replay.StartFailure) *pyimport.Lack {
+	if f.Type != "ImportError" {
+		return f.Lacks
+	}
 	m := missingName.FindStringSubmatch(f.Text)
-	if m == nil || len(x.Affected) == 0 {
+	if m == nil {
+		return nil
+	}
+	return &pyimport.Lack{Name: m[1], Module: m[2], File: m[3]}
+}
+
+// adviseName adds which packages have releases that do not fit: that of the module that lacks a
+// name, and that of the file which imports or uses it.
+func (pass *Pass) adviseName(x *Finding, f *replay.StartFailure, lack *pyimport.Lack) {
+	if len(x.Affected) == 0 || pass.adviseHidden(x, lack.Module, lack.File) {
 		return
 	}
-	p, of, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, m[3]))
+	p, of, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, lack.File))
 	q, by, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, x.Affected[0]))
 	if of == nil {
 		return
 	}
-	v := packs.Values{"name": m[1], "module": m[2], "package": of.Name, "version": pass.Packages.Version(p, of)}
+	v := packs.Values{"name": lack.Name, "module": lack.Module, "package": of.Name, "version": pass.Packages.Version(p, of), "uses": "imports"}
+	if f.Type == "AttributeError" {
+		v["uses"] = "uses"
+	}
 	switch {
 	case by == of:
 		pass.also(x, "name-of-own", v)

@@ -23,7 +23,7 @@ func (r *Run) surelyLacks(m *module, name string) bool {
 	if !r.certain() || r.trial != nil || m.extension || m.maybe != "" || m.names.open != "" || r.in.Partial() {
 		return false
 	}
-	if _, lazy := m.names.get("__getattr__"); lazy && !m.refused[name] || r.mayFind(m, name) || r.mayBeSet(m, name) {
+	if _, lazy := m.names.get("__getattr__"); lazy && m.refused[name] == nil || r.mayFind(m, name) || r.mayBeSet(m, name) {
 		return false
 	}
 	spec := r.specOf(m)
@@ -36,7 +36,7 @@ func (r *Run) surelyLacks(m *module, name string) bool {
 		return false
 	}
 	text, ok := r.src.read(m.file)
-	if m.refused[name] { // a module with such a function does much that its top level does not write down
+	if m.refused[name] != nil { // a module with such a function does much that its top level does not write down
 		return ok && !hasWord(text, name)
 	}
 	if !ok || dynamic.Match(text) {

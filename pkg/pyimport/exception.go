@@ -21,6 +21,7 @@ type exception struct {
 	// after is a certain failure of the host whose handler raises this one, or that the
 	// function which raises it has caught before; nil if there is none.
 	after *Failure
+	lacks *Lack // of which it tells, or nil
 	// ended reports that it has ended the import of a module, or is raised in place of one
 	// that has.
 	ended bool
@@ -150,7 +151,7 @@ func (e *exception) failure() *Failure {
 	if e.made != nil && e.made.Doubt == e.doubt {
 		return e.made // the nodes that it ends share it
 	}
-	f := &Failure{Type: e.of.of.name, Doubt: e.doubt}
+	f := &Failure{Type: e.of.of.name, Doubt: e.doubt, Lacks: e.lacks}
 	e.made = f
 	if m := e.of.of.module; m != "builtins" && m != "__main__" && m != "" {
 		f.Type = m + "." + f.Type

@@ -32,8 +32,9 @@ type module struct {
 	// lacks is the last variable of the environment that its code has asked for, and that is not
 	// set, or "".
 	lacks string
-	// refused are the names for which its own __getattr__ certainly raises AttributeError.
-	refused map[string]bool
+	// refused are the exceptions for the names for which its own __getattr__ certainly raises
+	// AttributeError.
+	refused map[string]*exception
 }
 
 // newModule returns a module with the attributes that every module has.
@@ -1167,9 +1168,9 @@ func (r *Run) moduleAttr(m *module, name string) (value, bool) {
 	if e := r.raised; e != nil && e.is(r, "AttributeError") {
 		if r.certain() && e.doubt == "" && e.from == nil && !e.vague && e.in != nil && e.in.module == m && e.in.partial == "" {
 			if m.refused == nil {
-				m.refused = map[string]bool{}
+				m.refused = map[string]*exception{}
 			}
-			m.refused[name] = true
+			m.refused[name] = e
 		}
 		r.raised = nil
 		return nil, false

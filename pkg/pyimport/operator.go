@@ -25,9 +25,13 @@ func (r *Run) getattr(v value, name string) value {
 		}
 		if v.names.open == "" && r.raised == nil {
 			text := "module '" + v.name + "' has no attribute '" + name + "'"
-			if r.isNamespace(v) && r.surelyLacks(v, name) {
+			switch again := v.refused[name]; {
+			case again != nil && r.surelyLacks(v, name):
+				again.lacks = &Lack{Module: v.name, File: v.file, Name: name}
+				r.raised = again
+			case r.isNamespace(v) && r.surelyLacks(v, name):
 				r.raise("AttributeError", text)
-			} else {
+			default:
 				r.guess("AttributeError", text)
 			}
 		}

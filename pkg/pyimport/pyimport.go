@@ -43,7 +43,12 @@ type Failure struct {
 	Doubt string `json:"doubt,omitempty"`
 	// Cause is the host's own error, which pyimport hands on untouched; nil for Python's.
 	Cause error `json:"-"`
+	// Lacks is the attribute that a module has refused, for such an AttributeError, or nil.
+	Lacks *Lack `json:"-"`
 }
+
+// Lack is a name that a module does not have: the module, its file, and the name.
+type Lack struct{ Module, File, Name string }
 
 // Kind is a kind of node.
 type Kind string

@@ -30,7 +30,7 @@ const maxHead = 256
 //     standard library that load nothing; and raise, assert, __all__, and assignments of
 //     short constants, of the release, or of a name that they use before;
 //   - parts of imported modules that other expressions at import time use
-//     (np.random of np.random.Generator), each once;
+//     (np.random of np.random.Generator, np.float_), each once;
 //   - classes of importers, which have a method find_spec or find_module;
 //   - functions that import or open something, that call such a function, or that kept
 //     lines call: in these their imports, returns and raises, statements that call what
@@ -936,7 +936,7 @@ func (r *reducer) runs(i int32, l *logical) bool {
 		return true
 	}
 	return l.flags&assigns != 0 && (l.flags&joined != 0 || bytes.HasPrefix(text, []byte("__all__")) || bytes.HasPrefix(text, []byte("__path__")) ||
-		l.flags&inClass == 0 && (isShort(text, int(l.equal)) || isPlatform(text) || isRelease(text) || r.collects(l, text) || r.takesOver(i, text)))
+		l.flags&inClass == 0 && (isShort(text, int(l.equal)) || isPlatform(text) || isRelease(text) || r.collects(l, text) || l.fn < 0 && isAnswers(text) || r.takesOver(i, text)))
 }
 
 // collects reports whether an assignment gives a constant a short collection of names, or one
@@ -966,6 +966,40 @@ func (r *reducer) collects(l *logical, text []byte) bool {
 	}
 	l.flags |= names
 	return true
+}
+
+// isAnswers reports whether an assignment gives a name with two underscores on both sides a
+// table of texts: by such a table a package's __getattr__ says what became of names that older
+// releases had (numpy/_expired_attrs_2_0.py).
+func isAnswers(text []byte) bool {
+	name, value, found := bytes.Cut(text, []byte("="))
+	name, value = bytes.TrimSpace(name), bytes.TrimSpace(value)
+	return found && len(text) <= maxTable && len(name) > 4 && bytes.HasPrefix(name, []byte("__")) && bytes.HasSuffix(name, []byte("__")) &&
+		bytes.HasPrefix(value, []byte("{")) && bytes.HasSuffix(value, []byte("}")) && isTexts(value[1:len(value)-1])
+}
+
+// isTexts reports whether a text is strings alone, two or more, with what stands between those
+// of a dict.
+func isTexts(text []byte) bool {
+	n := 0
+	for i := 0; i < len(text); {
+		switch c := text[i]; {
+		case classes[c] == clQuote:
+			i = stringAfter(text, i)
+			n++
+		case classes[c] == clComment:
+			end := bytes.IndexByte(text[i:], '\n')
+			if end < 0 {
+				return false
+			}
+			i += end
+		case bytes.IndexByte([]byte(":, ()\n\r\t"), c) < 0:
+			return false
+		default:
+			i++
+		}
+	}
+	return n > 1
 }
 
 // isNames reports whether a value is a list, a tuple or a set of two or more identifiers.

@@ -262,7 +262,7 @@ class B:
     @stub(1)
     def m(self): pass
 `, `import numpy as np
-np.random
+np.logspace;np.random
 np.fft#10
 class A:
  np.linalg
@@ -271,6 +271,41 @@ class B:#20
  @stub(1)
  def m(?):return ?
 #: retry other
+`},
+		{"names that a module may refuse, and what it says of them", `import numpy as np
+from typing import Union
+Scalar = Union[np.uint, np.float_,
+               np.random.Generator, np.float_]
+def zeros(dtype=np.complex_, like: np.ndarray = None): return 1
+late = lambda: np.Inf
+__expired_attributes__ = {
+    # and what to use
+    "float_": "Use np.float64 instead.",
+    "cast": ("Use np.asarray(arr, dtype=dtype) instead, "
+             "or astype."),
+    'seterrobj': "Use the np.errstate context manager instead, as its documentation says.",
+}
+__table__ = {"a": 1, "b": np.uint}
+__text__ = {"a": 'Use np.asarray(arr, dtype=dtype) instead, or astype.'}
+texts = {"a": "Use np.asarray(arr, dtype=dtype) instead, or astype.", "b": "Use it."}
+def __getattr__(attr):
+    if attr in __expired_attributes__:
+        raise AttributeError(
+            f"np.{attr} was removed in the NumPy 2.0 release. "
+            f"{__expired_attributes__[attr]}",
+            name=None)
+    raise AttributeError(f"module {__name__!r} has no attribute {attr!r}")
+`, `import numpy as np
+from typing import Union
+np.uint;np.float_;np.random
+np.complex_#5
+__expired_attributes__={"float_":"Use np.float64 instead.","cast":("Use np.asarray(arr, dtype=dtype) instead, ""or astype."),'seterrobj':"Use the np.errstate context manager instead, as its documentation says.",}#7
+__text__={"a":'Use np.asarray(arr, dtype=dtype) instead, or astype.'}#15
+def __getattr__(attr):#17
+ if attr in __expired_attributes__:
+  raise AttributeError(f"np.{attr} was removed in the NumPy 2.0 release. "f"{__expired_attributes__[attr]}",name=None)
+ raise AttributeError(f"module {__name__!r} has no attribute {attr!r}")#23
+#: Scalar zeros late __table__ texts
 `},
 		{"the release, and the text of an exception", `import json
 version_json = '''

@@ -3,12 +3,13 @@ package pysource
 import "bytes"
 
 // maxTouched bounds the parts of modules that are kept of one file's left out expressions.
-const maxTouched = 16
+const maxTouched = 48
 
 // keepTouched keeps of expressions at import time that are left out the parts of modules that
 // they use: `np.random` of `Random = Union[int, np.random.Generator]`, and of
 // `def retry(wait=np.random.rand(5)):`. A module may import such a part when it is used first,
-// by a function __getattr__ (PEP 562), as NumPy 2 does.
+// by a function __getattr__ (PEP 562), or refuse it (`Scalar = Union[int, np.float_]`), as NumPy 2
+// does.
 func (r *reducer) keepTouched() {
 	modules := r.importedModules()
 	if len(modules) == 0 {
@@ -73,7 +74,7 @@ func (r *reducer) touchedBy(l *logical, kept int) {
 
 // defaults returns the defaults of the parameters of a function.
 func defaults(text []byte) (list [][]byte) {
-	if bytes.Count(text, []byte(".")) < 2 || bytes.IndexByte(text, '=') < 0 {
+	if bytes.IndexByte(text, '.') < 0 || bytes.IndexByte(text, '=') < 0 {
 		return nil
 	}
 	_, i := paramsOf(text)
@@ -137,7 +138,7 @@ func (r *reducer) importedModules() [][]byte {
 // touch appends to r.text the parts of modules that a text of a line uses, each with a semicolon,
 // unless they are among the touched or the kept part of the line has them, and returns all.
 func (r *reducer) touch(l *logical, text []byte, modules, touched [][]byte) [][]byte {
-	if bytes.Count(text, []byte(".")) < 2 || mayNotRun(text) {
+	if bytes.IndexByte(text, '.') < 0 || mayNotRun(text) {
 		return touched
 	}
 	has := r.text[l.out:l.stop]
@@ -147,7 +148,7 @@ func (r *reducer) touch(l *logical, text []byte, modules, touched [][]byte) [][]
 		}
 		end := nameEnd(text, min(at+len(name)+1, len(text)))
 		part := text[at:end]
-		if end == at+len(name)+1 || end+1 >= len(text) || text[at+len(name)] != '.' || text[end] != '.' || classes[text[end+1]] != clName || contains(touched, part) {
+		if end == at+len(name)+1 || at+len(name) >= len(text) || text[at+len(name)] != '.' || contains(touched, part) {
 			return true
 		}
 		if len(touched) == maxTouched {

@@ -38,6 +38,9 @@ func (r *reducer) write(l *logical) {
 			limit = maxLong
 		}
 		w.brackets, w.strings = limit, maxOpen
+	case l.fn < 0 && l.flags&assigns != 0 && isAnswers(text):
+		limit = maxTable
+		w.brackets, w.strings = maxTable, maxOpen
 	case r.callsLive(l):
 		w.brackets = maxOpen
 	case l.flags&names != 0:
@@ -76,10 +79,13 @@ func (r *reducer) write(l *logical) {
 	r.text = w.out
 }
 
-// saysWhy reports whether a line of the module raises an exception, or sets the text of the
-// one that the next line raises, or is part of a function that returns such a text: users
-// read it.
+// saysWhy reports whether a line of the module, or of its __getattr__, raises an exception, or
+// a line of the module sets the text of the one that the next line raises, or is part of a
+// function that returns such a text: users read it.
 func (r *reducer) saysWhy(l *logical) bool {
+	if l.fn >= 0 && l.kind == raiseLine && r.lines[l.fn].flags&inClass == 0 && string(definedName(r.bytesOf(&r.lines[l.fn]))) == "__getattr__" {
+		return true
+	}
 	if l.fn >= 0 && l.kind != defLine && r.lines[l.fn].flags&says != 0 {
 		return true
 	}
