@@ -570,6 +570,9 @@ func isInstance(r *Run, a *args) value {
 	of, _ := a.get(1, "")
 	t := r.typeOf(v)
 	c, ok := t.(*class)
+	if !ok && strings.HasPrefix(typeName(v), "packaging.") && isBuiltin(of) {
+		return false // classes of packaging have no base but object
+	}
 	if !ok || isUnknown(v) {
 		return unknownf("the type of a value")
 	}
@@ -585,6 +588,17 @@ func isInstance(r *Run, a *args) value {
 		return unknownf("the type of a value")
 	}
 	return is
+}
+
+// isBuiltin reports whether a class, or each of a tuple of classes, is builtin, and not object.
+func isBuiltin(of value) bool {
+	switch of := of.(type) {
+	case *class:
+		return of.module == "builtins" && of.name != "object"
+	case *tuple:
+		return !slices.ContainsFunc(of.items, func(v value) bool { return !isBuiltin(v) })
+	}
+	return false
 }
 
 func isSubclass(_ *Run, a *args) value {

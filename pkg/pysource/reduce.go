@@ -440,6 +440,7 @@ func (r *reducer) findHot() {
 	if some {
 		r.findCallers()
 	}
+	r.findAnswers()
 }
 
 // findPlaces keeps the functions of the module that return where a file is, or the name of a

@@ -272,6 +272,44 @@ class B:#20
  def m(?):return ?
 #: retry other
 `},
+		{"functions that say whether a package is there", `import importlib.util
+def _find(name):
+    return importlib.util.find_spec(name) is not None, "1"
+_torch_available, _torch_version = _find("torch")
+_jax = importlib.util.find_spec("jax")
+LIMIT = 4
+def is_torch_available():
+    return _torch_available
+def is_jax_available():
+    return _jax is not None
+def is_torch_version(op, version):
+    if not _torch_available:
+        return False
+    return compare(_torch_version, op, version)
+def compare(a, op, b):
+    return op(a, b)
+def origin():
+    return _jax.origin
+def limit():
+    return LIMIT
+`, `import importlib.util
+def _find(name):
+ return importlib.util.find_spec(name)is not None,"1"
+_torch_available,_torch_version=_find("torch")
+_jax=importlib.util.find_spec("jax")
+LIMIT=4
+def is_torch_available():
+ return _torch_available
+def is_jax_available():
+ return _jax is not None
+def is_torch_version(op,version):
+ if not _torch_available:
+  return False
+ return compare(_torch_version,op,version)
+def compare(a,op,b):
+ return op(a,b)
+#: origin limit
+`},
 		{"names that a module may refuse, and what it says of them", `import numpy as np
 from typing import Union
 Scalar = Union[np.uint, np.float_,
