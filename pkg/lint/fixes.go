@@ -29,6 +29,11 @@ func fixes(pass *Pass, f *Finding, fam *packs.Family, c *cause) []packs.Advice {
 	if enough {
 		return list
 	}
+	if fam == nil && e.Missing() && len(f.Present) == 0 && len(list) == 0 {
+		if list = npmFix(pass, path.Base(f.Library), asks, len(pass.Packs.LibraryAdvice(f.Library, cuda)) == 0); len(list) > 0 {
+			return list
+		}
+	}
 	if len(f.Others) > 0 {
 		list = append(list, otherMajorFix(pass, f, fam, asks)...)
 	}

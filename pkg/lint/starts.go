@@ -117,6 +117,7 @@ func importFinding(pass *Pass, message string, failures []*replay.StartFailure) 
 		}
 	}
 	pass.adviseModule(&x, failures[0])
+	pass.adviseAddon(&x, failures[0])
 	return x
 }
 

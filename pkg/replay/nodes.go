@@ -30,6 +30,9 @@ var nodeArch = map[elf.Machine]string{
 	elf.EM_RISCV: "riscv64",
 }
 
+// NodeArch returns a machine as process.arch and npm's option --cpu name it, or "".
+func NodeArch(m elf.Machine) string { return nodeArch[m] }
+
 // evaluateNode follows a program of Node in a new process, which it ends. It returns nil as
 // [starter.follow] does.
 func (st *starter) evaluateNode(j job) *followed {
@@ -43,7 +46,7 @@ func (st *starter) evaluateNode(j job) *followed {
 	}
 	f := &followed{tree: nodejs.Main(st.re.img.FS, nodeHost{host}, p.File, nodejs.Options{
 		Env: j.env, Cwd: path.Join("/", p.Dir), Exec: p.Path, Args: nodeArguments(p.Args, p.File), Preload: p.Preloads(),
-		Arch: nodeArch[st.re.files.Machine], Musl: host.proc.Loader.Libc.Musl,
+		Arch: NodeArch(st.re.files.Machine), Musl: host.proc.Loader.Libc.Musl,
 	})}
 	if f.tree == nil {
 		return nil
