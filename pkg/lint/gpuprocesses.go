@@ -42,6 +42,9 @@ func gpuProcesses(pass *Pass) []targets.Process {
 		}
 	}
 	for _, s := range pass.Evidence.Starts {
+		if s.Folder != nil {
+			continue // its process is that of the program
+		}
 		certain := s.Package == "" && s.Certain || s.Asked == inventory.Yes
 		add(targets.Process{Title: strings.Join(s.Chain, " → "), Framework: frameworkIn(pass, s.Mapped), Perhaps: !certain}, s.Mapped)
 	}

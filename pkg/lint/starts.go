@@ -117,6 +117,7 @@ func importFinding(pass *Pass, message string, failures []*replay.StartFailure) 
 		}
 	}
 	pass.adviseModule(&x, failures[0])
+	pass.adviseRequirements(&x, failures[0])
 	pass.adviseAddon(&x, failures[0])
 	return x
 }
@@ -134,6 +135,18 @@ func worstVerdict(failures []*replay.StartFailure) packs.Verdict {
 
 // sitePython matches the directory of Python packages below an environment.
 var sitePython = regexp.MustCompile(`/lib(?:64)?/(python[0-9.]+)/site-packages$`)
+
+// adviseRequirements adds the list of requirements that a module of a program's directory brings
+// (packs.Folder).
+func (pass *Pass) adviseRequirements(x *Finding, f *replay.StartFailure) {
+	if f.Start.Folder == nil || f.Type != "ModuleNotFoundError" {
+		return
+	}
+	file := path.Join(path.Dir(f.Path[1].File), "requirements.txt")
+	if path.Base(f.Path[1].File) == "__init__.py" && pass.Image.IsFile(file) {
+		pass.also(x, "requirements", packs.Values{"python": f.Start.Python, "file": file, "name": f.Start.Name})
+	}
+}
 
 // adviseModule adds what to do about a module that is not there: the package may have it
 // for another Python.

@@ -22,6 +22,7 @@ type Sections struct {
 	Frameworks []*Framework       `yaml:"frameworks"`
 	Dlopens    []*Dlopens         `yaml:"dlopens"`
 	Plugins    []*Plugin          `yaml:"plugins"`
+	Folders    []*Folder          `yaml:"folders"`
 	Backends   []*Backend         `yaml:"backends"`
 	Needs      []*Need            `yaml:"needs"`
 	Choices    []*Choice          `yaml:"choices"`

@@ -4,6 +4,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/pyenv"
+
 	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
 
@@ -31,6 +33,22 @@ func (r *Run) File(file string) *Node {
 		m := r.newModule(strings.TrimSuffix(path.Base(file), ".py"), file)
 		m.names.put("__file__", file)
 		r.execFile(m, f)
+	})
+}
+
+// Load executes a file as a module of a name, as a program does that takes modules from a directory
+// (importlib.util.spec_from_file_location, exec_module). The file of a package is its __init__.py.
+func (r *Run) Load(name, file string) *Node {
+	return r.program(name, "", func() {
+		s := &moduleSpec{name: name, file: file}
+		if path.Base(file) == "__init__.py" {
+			s.search = []string{path.Dir(file)}
+		}
+		m := r.newModule(name, file)
+		r.setOrigin(m, &pyenv.Spec{Name: name, File: file, Search: s.search})
+		m.names.put("__spec__", s)
+		r.set(r.modules, name, m)
+		r.execSpec(m, s)
 	})
 }
 

@@ -147,9 +147,12 @@ func nothing(*Run, *args) value { return nil }
 
 func quiet(*Run, *args) value { return &quietContext{} }
 
+// RunsProgram is the reason in [Node.Unknown] of a statement that runs another program.
+const RunsProgram = "the result of a program that is run"
+
 // program is a call of subprocess: the result of another program is not known.
 func program(r *Run, _ *args) value {
-	r.note("the result of a program that is run")
+	r.note(RunsProgram)
 	return unknownf("the result of a program")
 }
 

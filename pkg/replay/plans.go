@@ -131,7 +131,7 @@ func (pl *plans) helpRun(r *Process, host *elfdeps.Loader) {
 func (pl *plans) loadsBoth(in *Install, h *packs.Help) bool {
 	programs, helped, both := 0, 0, 0
 	for _, s := range pl.re.ev.Starts {
-		if s.Package != "" || s.Node {
+		if s.Package != "" || s.Node || s.Folder != nil {
 			continue
 		}
 		programs++

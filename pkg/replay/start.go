@@ -28,6 +28,11 @@ type Start struct {
 	// Part is the module that is imported in place of the package: one that the package's
 	// own import does not import. It is "" for an import of the package itself.
 	Part string
+	// Folder is a directory of modules that a program of the image's start imports one by one, if
+	// this is the import of one of them, in the process of the program; Name is its name there. Else
+	// it is nil.
+	Folder *packs.Folder
+	Name   string
 	// Certain reports that the image's start is certain to run the program, and ends if it
 	// fails.
 	Certain bool
@@ -174,6 +179,8 @@ func (f *StartFailure) verdict(set *packs.Packs) packs.Verdict {
 		return set.Verdict("start-catches", v)
 	case f.Doubt != "", f.Maybe != "", !f.Ends:
 		return set.Verdict("start-unsure", v)
+	case f.Start.Folder != nil:
+		return set.Verdict("folder-goes-on", packs.Values{"program": f.Start.Folder.Title, "what": f.Start.Folder.What})
 	case f.Start.Part != "":
 		return set.Verdict("package-part", v)
 	case f.Start.Package == "" && f.Start.Certain, f.Start.Asked == inventory.Yes:
@@ -191,13 +198,15 @@ func (f *StartFailure) effects(set *packs.Packs) []packs.Effect {
 	if !f.Ends {
 		return nil
 	}
+	v := packs.Values{"module": f.Start.Tree.Name, "chain": strings.Join(f.Steps(), " → "), "error": f.Type + ": " + f.Text}
 	clause := "program-ends"
 	switch {
+	case f.Start.Folder != nil:
+		clause, v["effect"] = "folder-without", packs.Fill(f.Start.Folder.Effect, packs.Values{"name": f.Start.Name})
 	case f.Start.Package != "":
 		clause = "import-ends"
 	case !f.Start.Certain:
 		clause = "helper-ends"
 	}
-	v := packs.Values{"module": f.Start.Tree.Name, "chain": strings.Join(f.Steps(), " → "), "error": f.Type + ": " + f.Text}
 	return set.Effects(clause, v)
 }

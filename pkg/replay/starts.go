@@ -235,6 +235,10 @@ func (st *starter) chain(j job, left *int) []*Start {
 	}
 	*left -= f.steps
 	list := []*Start{s}
+	for _, m := range f.folders {
+		m.Failures = m.failures(st.re.packs)
+		list = append(list, m)
+	}
 	for _, next := range st.becomes(j, f.execs) {
 		if *left <= 0 {
 			s.Tree.Unknown = append(s.Tree.Unknown, "the programs that it becomes take more steps than are followed")
@@ -469,6 +473,7 @@ type followed struct {
 	opened  []opened
 	brought []Opened
 	execs   []pyimport.Exec
+	folders []*Start // imports of the modules of a directory, without their failures
 	steps   int
 	killed  bool   // a file that is cut short has ended the process
 	broken  string // see [Start.Broken]
@@ -507,6 +512,7 @@ func (st *starter) evaluate(j job) (f *followed) {
 	if f.tree == nil {
 		return nil
 	}
+	f.folders = st.folders(run, j, f.tree)
 	doubt(f.tree, host.partial)
 	f.mapped, f.opened, f.killed = host.mapped(), host.opened, host.killed != nil
 	f.brought, f.execs, f.steps = host.brought, run.Execs(), run.Steps()
