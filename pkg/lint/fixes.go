@@ -30,7 +30,7 @@ func fixes(pass *Pass, f *Finding, fam *packs.Family, c *cause) []packs.Advice {
 		return list
 	}
 	if fam == nil && e.Missing() && len(f.Present) == 0 && len(list) == 0 {
-		if list = npmFix(pass, path.Base(f.Library), asks, len(pass.Packs.LibraryAdvice(f.Library, cuda)) == 0); len(list) > 0 {
+		if list = npmFix(pass, path.Base(f.Library), asks, len(pass.Packs.LibraryAdvice(f.Library, cuda)) > 0); len(list) > 0 {
 			return list
 		}
 	}

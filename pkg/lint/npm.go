@@ -46,18 +46,19 @@ func npmOf(pass *Pass, file string) *npmPackage {
 }
 
 // npmFix returns the fix for a library that a package of npm brings, by the RUNPATH or RPATH of
-// the file that needs it, and that no file of the image is. own says whether the library may be
-// one of that file's own package, which is so if nothing else is known of the library: a RUNPATH
-// that leads into another package is proof, $ORIGIN alone is not.
-func npmFix(pass *Pass, library, asks string, own bool) []packs.Advice {
+// the file that needs it, and that no file of the image is. systems says that the packs know a
+// package of a distribution with it: then only another package of npm has it that is named for it
+// (libvips-cpp.so.42 of @img/sharp-libvips-linux-x64).
+func npmFix(pass *Pass, library, asks string, systems bool) []packs.Advice {
 	pkg, o := npmOf(pass, asks), pass.Files.ByPath[asks]
-	if pkg == nil || o == nil || strings.HasPrefix(library, "ld-") || debianPackage(library) == "libc6" || strings.HasPrefix(library, "libc.") {
+	if pkg == nil || o == nil || strings.HasPrefix(library, "ld-") || strings.HasPrefix(library, "libc.") || debianPackage(library) == "libc6" {
 		return nil
 	}
 	v := packs.Values{
 		"library": library, "file": path.Base(asks), "package": pkg.String(), "name": pkg.name,
 		"platform": npmPlatform(pass, o.ELF.Machine),
 	}
+	word, _, _ := strings.Cut(libraryStem(library), "-")
 	inside := false
 	for _, dir := range originDirs(o) {
 		other := npmOf(pass, dir+"/")
@@ -65,6 +66,7 @@ func npmFix(pass *Pass, library, asks string, own bool) []packs.Advice {
 		case other == nil:
 		case other.dir == pkg.dir:
 			inside = true
+		case systems && !strings.Contains(other.name, word):
 		case isDirIn(pass, other.dir):
 			v["of"], v["name"] = other.String(), other.name
 			return pass.advice("npm-incomplete-other", v)
@@ -73,7 +75,7 @@ func npmFix(pass *Pass, library, asks string, own bool) []packs.Advice {
 			return pass.advice("npm-left-out", v)
 		}
 	}
-	if inside && own {
+	if inside && !systems {
 		return pass.advice("npm-incomplete", v)
 	}
 	return nil
