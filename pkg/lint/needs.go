@@ -9,6 +9,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
+	"github.com/imgcheck/imgcheck/pkg/startup"
 )
 
 // unmetNeeds returns a finding for each need of installed distributions that the image does
@@ -16,6 +17,10 @@ import (
 func unmetNeeds(pass *Pass) []Finding {
 	var list []Finding
 	for _, n := range pass.Packs.Needs {
+		if len(n.Program) > 0 {
+			list = append(list, programNeeds(pass, n)...)
+			continue
+		}
 		var asks []string
 		site, cuda := "", ""
 		var first *inventory.Package
@@ -43,6 +48,53 @@ func unmetNeeds(pass *Pass) []Finding {
 		list = append(list, f)
 	}
 	return list
+}
+
+// programNeeds returns a finding if a program of the image's start needs another one for an option
+// of its command, and does not have it. The first such program is enough.
+func programNeeds(pass *Pass, n *packs.Need) []Finding {
+	for i := range pass.Evidence.Started.Programs {
+		p := &pass.Evidence.Started.Programs[i]
+		if p.Path == "" || !n.AsksOf(p.Args) || !lacksCommands(pass, n.Any, p) {
+			continue
+		}
+		var chain []string
+		for _, l := range p.Chain {
+			chain = append(chain, l.String())
+		}
+		f := pass.say("feature-needs", "program", packs.Values{"message": n.Message, "effect": n.Effect, "error": n.Error, "chain": strings.Join(chain, " → ")})
+		f.Severity = f.Severity.AtMost(n.Severity)
+		if !p.Main || p.Caught || p.Maybe != "" {
+			pass.lowerTo(&f, pass.Packs.Verdict("start-goes-on", nil))
+		}
+		f.NeededBy, f.Affected = pass.Image.FilesOf([]string{p.Path}), []string{p.Path}
+		advice := pass.adviceOf(&packs.Clause{Fix: n.Fix}, nil)
+		if len(advice) > 0 {
+			advice[0].Packages = n.Packages
+		}
+		f.advise(advice...)
+		return []Finding{f}
+	}
+	return nil
+}
+
+// lacksCommands reports whether a program surely finds none of some commands ("command:NAME") on
+// its PATH: each directory is known, and nothing is mounted there.
+func lacksCommands(pass *Pass, commands []string, p *startup.Program) bool {
+	value, set := p.Env["PATH"]
+	if !set {
+		value = "/usr/local/bin:/usr/bin:/bin"
+	}
+	var tried []string
+	for dir := range strings.SplitSeq(value, ":") {
+		if !startup.Known(dir) || !path.IsAbs(dir) {
+			return false
+		}
+		for _, c := range commands {
+			tried = append(tried, path.Join(dir, strings.TrimPrefix(c, "command:")))
+		}
+	}
+	return !slices.ContainsFunc(tried, pass.Image.IsFile) && !pass.Config.MayBeMounted(tried)
 }
 
 // isServed reports whether the image has something that [packs.Need.Any] or

@@ -3,7 +3,9 @@ package packs
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
@@ -15,6 +17,11 @@ type Need struct {
 	ID       string   `yaml:"id"`
 	Dist     []string `yaml:"dist"`     // patterns of names as dist-info directories have them
 	Versions string   `yaml:"versions"` // of the distribution; an unknown version has no need
+	// Program are patterns of the name of a program that the image's start runs with one of
+	// Options, if the need is not one of a distribution. Any is then of commands, on the PATH of the
+	// program.
+	Program []string `yaml:"program"`
+	Options []string `yaml:"options"`
 	// Present are patterns of files. If the image has none of them, there is no need; no
 	// patterns: there always is.
 	Present []string `yaml:"present"`
@@ -44,6 +51,12 @@ func (n *Need) Asks(p *inventory.Package) bool {
 	return fits && known && MatchAny(n.Dist, Normal(p.Name))
 }
 
+// AsksOf reports whether a program has the need, by its arguments, of which the first is its name.
+func (n *Need) AsksOf(argv []string) bool {
+	return len(n.Program) > 0 && len(argv) > 0 && MatchAny(n.Program, path.Base(argv[0])) &&
+		slices.ContainsFunc(argv[1:], func(a string) bool { return slices.Contains(n.Options, a) })
+}
+
 func (n *Need) validate() error {
 	if err := n.check(); err != nil {
 		return fmt.Errorf("need %q: %w", n.ID, err)
@@ -52,7 +65,10 @@ func (n *Need) validate() error {
 }
 
 func (n *Need) check() error {
-	if n.ID == "" || len(n.Dist) == 0 || len(n.Any) == 0 || n.Message == "" || n.Effect == "" || len(n.Sources) == 0 {
+	if len(n.Program) > 0 && (len(n.Dist)+len(n.Present) > 0 || len(n.Options) == 0 || slices.ContainsFunc(n.Any, func(a string) bool { return !strings.HasPrefix(a, "command:") })) {
+		return errors.New("a program needs commands, for an option")
+	}
+	if n.ID == "" || len(n.Dist)+len(n.Program) == 0 || len(n.Any) == 0 || n.Message == "" || n.Effect == "" || len(n.Sources) == 0 {
 		return errors.New("needs an id, dist, any, a message, an effect and sources")
 	}
 	if n.Severity != "" && !n.Severity.known() {
@@ -61,5 +77,5 @@ func (n *Need) check() error {
 	if err := version.CheckRange(n.Versions); err != nil {
 		return err
 	}
-	return checkPatterns("files", slices.Concat(n.Dist, n.Present, n.Any))
+	return checkPatterns("files", slices.Concat(n.Dist, n.Program, n.Present, n.Any))
 }
