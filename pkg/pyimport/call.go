@@ -25,7 +25,10 @@ type function struct {
 	context bool // contextlib.contextmanager
 }
 
-const aGenerator = "a generator"
+const (
+	aGenerator = "a generator"
+	aCoroutine = "a coroutine"
+)
 
 // generator is the result of a call of a generator function. Its items are computed all at
 // once, when the program first needs one.
@@ -98,7 +101,7 @@ func (r *Run) execDef(s *pysource.Def) {
 	case s.Generator:
 		f.lazy = aGenerator
 	case s.Async:
-		f.lazy = "a coroutine"
+		f.lazy = aCoroutine
 	}
 	if r.raised != nil {
 		return
@@ -168,6 +171,9 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 	}
 	if f.lazy == aGenerator && !mayStop(f.body) {
 		return &quietContext{}
+	}
+	if f.lazy == aCoroutine {
+		return &coroutine{of: f, args: a, self: self}
 	}
 	if f.lazy != "" {
 		return unknownf("the result of %s, %s", f.name, f.lazy)

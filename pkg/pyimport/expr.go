@@ -75,6 +75,9 @@ func (r *Run) eval(x pysource.Expr) value {
 			}
 			r.spend(len(l.items) / 16)
 		}
+		if c, ok := v.(*coroutine); ok && !x.Yield && r.raised == nil {
+			return c.run(r)
+		}
 		return unknownf("an await or yield")
 	case *pysource.Walrus:
 		v := r.eval(x.Value)
@@ -127,6 +130,11 @@ func (r *Run) evalCall(x *pysource.Call) value {
 	a := r.evalArgs(x.Args)
 	if r.raised != nil || r.stop != "" {
 		return unknownf("not called")
+	}
+	if m, ok := x.Func.(*pysource.Attr); ok && m.Name == "run_until_complete" {
+		if c := coroutineIn(a); c != nil {
+			return c.run(r)
+		}
 	}
 	r.hand(f, a)
 	v := r.call(f, a)
