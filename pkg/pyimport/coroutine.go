@@ -2,7 +2,7 @@ package pyimport
 
 func init() {
 	functions("asyncio asyncio.runners", map[string]func(*Run, *args) value{"run": runMain})
-	// What depends on the loop that runs, which the evaluator does not have.
+	// The evaluator has no loop that runs, on which these depend.
 	later := map[string]func(*Run, *args) value{}
 	for _, name := range []string{
 		"get_running_loop", "_get_running_loop", "get_event_loop", "create_task", "ensure_future", "current_task", "all_tasks",
@@ -14,8 +14,8 @@ func init() {
 }
 
 // coroutine is the result of a call of an async function. It runs where the program awaits it,
-// and where an event loop runs it to its end (asyncio.run, loop.run_until_complete). What a program
-// hands to tasks is not followed: they run later.
+// and where an event loop runs it to its end (asyncio.run, loop.run_until_complete). One that a
+// program hands to a task is not followed: it runs later.
 type coroutine struct {
 	of   *function
 	args *args
