@@ -301,6 +301,7 @@ func (r *Run) execTry(s *pysource.Try) flow {
 	fl := r.block(s.Body)
 	r.tries = r.tries[:len(r.tries)-1]
 	if e := r.raised; e != nil && r.stop == "" {
+		r.skip(s, e)
 		r.raised = nil
 		fl = r.handle(s, level, e)
 	} else if fl == next {

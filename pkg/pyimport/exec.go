@@ -465,7 +465,9 @@ func (r *Run) lookup(name string) value {
 	if v, ok := r.builtins.get(name); ok {
 		return v
 	}
-	if open == "" || strings.HasPrefix(name, "_") { // neither a star import nor a loop over names brings those
+	if doubt, is := r.skips(f.module, name); is && f.vars == f.module.names {
+		r.raiseFailure(&Failure{Type: "NameError", Text: "name '" + name + "' is not defined", Doubt: doubt}, nil)
+	} else if open == "" || strings.HasPrefix(name, "_") { // neither a star import nor a loop over names brings those
 		r.guess("NameError", "name '"+name+"' is not defined")
 	}
 	return unknownf("the name %s", name)

@@ -115,3 +115,42 @@ func (r *Run) lacksGroup(m *module, names []string) bool {
 	}
 	return false
 }
+
+// lacksLost begins the text of [Run.lacksSibling], before the name.
+const lacksLost = "cannot import name "
+
+// lacksSibling raises the exception of a Cython module whose statement `from . import NAME`, or one
+// that names the package, asks for an extension module which its distribution has lost
+// (__Pyx_ImportFrom in Cython/Utility/ImportExport.c), and reports whether it did. The strings of a
+// module by Cython 3.2 or later tell such a statement from `import PACKAGE.NAME`, which has the
+// whole name.
+func (r *Run) lacksSibling(m *module, data *elfdeps.Modules) bool {
+	if !r.certain() || r.trial != nil {
+		return false
+	}
+	own, _, _ := cutLast(m.name)
+	for _, name := range data.Strings {
+		if strings.Contains(name, ".") {
+			continue
+		}
+		for pkg := own; pkg != ""; pkg, _, _ = cutLast(pkg) {
+			full := pkg + "." + name
+			if pkg != own && !slices.Contains(data.Strings, pkg) || slices.Contains(data.Strings, full) || slices.Contains(data.Names, full) || !r.lostOwn(full) || r.forgone[forgoneKey(r.node, full)] {
+				continue
+			}
+			v, _ := r.modules.get(pkg)
+			p, ok := v.(*module)
+			if _, loaded := r.modules.get(full); !ok || loaded || r.mayFind(p, name) {
+				continue
+			}
+			if _, set := p.names.get(name); set {
+				continue
+			}
+			n := r.child(Module, full, "", "ImportError")
+			n.Failed = &Failure{Type: "ImportError", Text: lacksLost + name, Doubt: perhapsLater}
+			r.raiseFailure(n.Failed, n)
+			return true
+		}
+	}
+	return false
+}

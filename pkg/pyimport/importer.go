@@ -35,6 +35,9 @@ type module struct {
 	// refused are the exceptions for the names for which its own __getattr__ certainly raises
 	// AttributeError.
 	refused map[string]*exception
+	// skipped are the names that its top level would bind, but for an exception which it has
+	// caught, each with the doubt about that exception.
+	skipped map[string]string
 }
 
 // newModule returns a module with the attributes that every module has.
@@ -511,7 +514,9 @@ func (r *Run) extensionImports(m *module, file string) {
 			known = len(names)
 		}
 		names = append(names, atStart(o.Modules.Names, cython)...)
-		names = append(names, r.ownNames(m, o.Modules.Idents)...)
+		if len(o.Modules.Strings) == 0 { // else these are names of the generator and of declarations
+			names = append(names, r.ownNames(m, o.Modules.Idents)...)
+		}
 		names = append(names, r.standardNames(o.Modules.Idents)...)
 	}
 	if cython {
@@ -530,6 +535,9 @@ func (r *Run) extensionImports(m *module, file string) {
 		r.later = append(r.later, laterNames{r.node, names[known:]})
 	}
 	if cython {
+		if r.lacksSibling(m, o.Modules) {
+			return
+		}
 		if r.importStrings(r.stringImports(m, o.Modules.Strings), m); r.raised != nil {
 			return
 		}
@@ -1059,7 +1067,8 @@ func (r *Run) importFromOther(from string, v value, name string) value {
 const setOutside = "the name may be set from outside of the module's source"
 
 // cannotImport raises ImportError for a name that a module lacks. Unless [Run.surelyLacks] or
-// [Run.lostPart] that, or a package imports from itself while it is loaded, it is not certain:
+// [Run.lostPart] that, [Run.skips] the name, or a package imports from itself while it is
+// loaded, it is not certain:
 // extension modules and functions set attributes from outside.
 func (r *Run) cannotImport(m *module, name string) value {
 	where := "unknown location"
@@ -1072,6 +1081,10 @@ func (r *Run) cannotImport(m *module, name string) value {
 		text = fmt.Sprintf("cannot import name '%s' from partially initialized module '%s' (most likely due to a circular import) (%s)", name, m.name, where)
 	}
 	defer r.nameRaised(m.name)
+	if doubt, ok := r.skips(m, name); ok {
+		r.raiseFailure(&Failure{Type: "ImportError", Text: text, Doubt: doubt}, nil)
+		return unknownf("%s of %s", name, m.name)
+	}
 	lost := r.lostPart(m, name)
 	if r.surelyLacks(m, name) || lost && m.names.open == "" {
 		r.raise("ImportError", text)
@@ -1150,6 +1163,9 @@ type sequence = list
 // moduleAttr returns an attribute of a module, or the result of its __getattr__.
 func (r *Run) moduleAttr(m *module, name string) (value, bool) {
 	if v, ok := m.names.get(name); ok {
+		if r.mayHaveLoaded(m, name, v) {
+			return r.importModule(m.name + "." + name), true
+		}
 		return v, true
 	}
 	if name == "__dict__" {
@@ -1176,6 +1192,17 @@ func (r *Run) moduleAttr(m *module, name string) (value, bool) {
 		return nil, false
 	}
 	return v, true
+}
+
+// mayHaveLoaded reports whether an attribute of a module is a submodule that a branch may have
+// loaded, and which the module's __getattr__ imports otherwise: either way it is loaded now.
+func (r *Run) mayHaveLoaded(m *module, name string, v value) bool {
+	if !r.certain() || !isUnknown(v) && !isMaybe(v) {
+		return false
+	}
+	sub, _ := r.modules.get(m.name + "." + name)
+	_, lazy := m.names.get("__getattr__")
+	return lazy && isMaybe(sub)
 }
 
 // libraryNode adds a node for a library that is opened, and asks the host to open it.

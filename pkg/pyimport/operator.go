@@ -25,12 +25,13 @@ func (r *Run) getattr(v value, name string) value {
 		}
 		if v.names.open == "" && r.raised == nil {
 			text := "module '" + v.name + "' has no attribute '" + name + "'"
+			doubt, skipped := r.skips(v, name)
 			switch again := v.refused[name]; {
 			case again != nil && r.surelyLacks(v, name):
 				again.lacks = &Lack{Module: v.name, File: v.file, Name: name}
 				r.raised = again
-			case r.isNamespace(v) && r.surelyLacks(v, name):
-				r.raise("AttributeError", text)
+			case skipped || r.isNamespace(v) && r.surelyLacks(v, name):
+				r.raiseFailure(&Failure{Type: "AttributeError", Text: text, Doubt: doubt}, nil)
 			default:
 				r.guess("AttributeError", text)
 			}

@@ -82,6 +82,17 @@ func modulesOf(d pyenv.Distribution) []string {
 	return d.TopLevel
 }
 
+// beside reports whether the second of two modules is a submodule of the first one's top-level
+// package, or of another one of the same distribution (CuPy's cupy and cupy_backends).
+func (r *Run) beside(name, other string) bool {
+	root, _, _ := strings.Cut(name, ".")
+	top, _, dotted := strings.Cut(other, ".")
+	return dotted && (top == root || slices.ContainsFunc(r.in.Distributions(), func(d pyenv.Distribution) bool {
+		all := modulesOf(d)
+		return slices.Contains(all, root) && slices.Contains(all, top)
+	}))
+}
+
 // lostPart reports whether a name that a module of a package takes from that package is a
 // module that the package's RECORD lists, and that is not there.
 func (r *Run) lostPart(m *module, name string) bool {

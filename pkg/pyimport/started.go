@@ -44,24 +44,22 @@ func (r *Run) importStrings(names []string, m *module) {
 	}
 }
 
-// lostOwn reports whether the RECORD of the node's top-level package lists a module as an
-// extension module.
+// lostOwn reports whether the RECORD of the distribution that has the node's top-level package
+// lists a module as an extension module.
 func (r *Run) lostOwn(name string) bool {
-	root, _, _ := strings.Cut(r.node.Name, ".")
 	_, extension := r.recorded(name)
-	return extension && strings.HasPrefix(name, root+".")
+	return extension && r.beside(r.node.Name, name)
 }
 
 // brokenOwn reports whether an exception says that a module of the node's top-level package was
 // lost, or that its file is damaged. The code of a package may do without an extension module that
 // lacks a library, but such a file is of no use.
 func (r *Run) brokenOwn(name string, e *exception) bool {
-	root, _, _ := strings.Cut(r.node.Name, ".")
-	if e.doubt != "" && e.doubt != perhapsLater || !r.certain() || !strings.HasPrefix(name, root+".") {
+	if e.doubt != "" && e.doubt != perhapsLater || !r.certain() || !r.beside(r.node.Name, name) {
 		return false
 	}
 	f := e.failure()
-	if n := failedIn(r.node, f); n.Failed == f && strings.HasPrefix(n.Name, root+".") {
+	if n := failedIn(r.node, f); n.Failed.is(f) && r.beside(r.node.Name, n.Name) {
 		name = n.Name // perhaps of a module that it imports
 	}
 	switch _, last, _ := cutLast(name); f.Type {
@@ -69,6 +67,9 @@ func (r *Run) brokenOwn(name string, e *exception) bool {
 		lacked, ok := strings.CutPrefix(f.Text, "No module named '")
 		return ok && r.lostOwn(strings.TrimSuffix(lacked, "'"))
 	case "ImportError":
+		if f.Text == lacksLost+last {
+			return r.lostOwn(name)
+		}
 		if strings.HasPrefix(f.Text, noInit) {
 			return strings.HasSuffix(f.Text, "_"+last+")")
 		}
@@ -99,6 +100,11 @@ func (r *Run) broken(e *exception) bool {
 	if f.Cause != nil || e.from != nil && f.Type == "ImportError" && strings.HasPrefix(f.Text, noInit) {
 		return true
 	}
+	if lost := failedIn(r.node, f); f.Type == "ImportError" && lost.File == "" && lost.Failed.is(f) {
+		if _, last, _ := cutLast(lost.Name); f.Text == lacksLost+last {
+			return true
+		}
+	}
 	if m := lacksName.FindStringSubmatch(f.Text); m != nil && f.Type == "ImportError" {
 		return r.fromOwn(r.node, f, m[1])
 	}
@@ -116,10 +122,15 @@ func (r *Run) broken(e *exception) bool {
 
 // failedIn returns the innermost module below n that a failure comes from, or n.
 func failedIn(n *Node, f *Failure) *Node {
-	for len(n.Nodes) > 0 && n.Nodes[len(n.Nodes)-1].Failed == f {
+	for len(n.Nodes) > 0 && n.Nodes[len(n.Nodes)-1].Failed.is(f) {
 		n = n.Nodes[len(n.Nodes)-1]
 	}
 	return n
+}
+
+// is reports whether two failures are one, apart from the doubt about it.
+func (f *Failure) is(o *Failure) bool {
+	return f == o || f != nil && o != nil && f.Type == o.Type && f.Text == o.Text
 }
 
 // fromStandard reports whether a module of the standard library has the import that a
@@ -127,7 +138,7 @@ func failedIn(n *Node, f *Failure) *Node {
 // extension modules for other libraries (_tkinter).
 func (r *Run) fromStandard(n *Node, f *Failure) bool {
 	n = failedIn(n, f)
-	return n.Failed == f && strings.HasPrefix(n.At, r.in.StdLib+"/") && !strings.Contains(n.At, "-packages/")
+	return n.Failed.is(f) && strings.HasPrefix(n.At, r.in.StdLib+"/") && !strings.Contains(n.At, "-packages/")
 }
 
 // lacksName matches the text of an import of a name that a package lacks, with the package.
@@ -139,7 +150,7 @@ func (r *Run) fromOwn(n *Node, f *Failure, lacks string) bool {
 	n = failedIn(n, f)
 	root, _, _ := strings.Cut(lacks, ".")
 	own, _, _ := strings.Cut(n.Name, ".")
-	return n.Failed == f && own == root
+	return n.Failed.is(f) && own == root
 }
 
 // lost reports whether a module that is not there was lost: an extension module of its package
@@ -148,10 +159,8 @@ func (r *Run) fromOwn(n *Node, f *Failure, lacks string) bool {
 func (r *Run) lost(name string) bool {
 	pkg, last, dotted := cutLast(name)
 	own, _, _ := cutLast(r.node.Name)
-	if root, _, _ := strings.Cut(own, "."); root != "" && strings.HasPrefix(name, root+".") {
-		if _, extension := r.recorded(name); extension {
-			return true
-		}
+	if own != "" && r.lostOwn(name) {
+		return true
 	}
 	v, _ := r.modules.get(pkg)
 	m, ok := v.(*module)
