@@ -323,7 +323,7 @@ func (r *Run) instanceAttr(i *instance, name string) value {
 	case "__class__":
 		return i.of
 	case "__dict__":
-		return unknownf("__dict__ of an instance")
+		return &unknown{why: "__dict__ of an instance", dictOf: i}
 	case "args":
 		if i.exc != nil {
 			return &tuple{items: i.exc.args}

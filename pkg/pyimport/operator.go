@@ -15,6 +15,9 @@ func (r *Run) getattr(v value, name string) value {
 	}
 	switch v := v.(type) {
 	case *unknown:
+		if v.dictOf != nil && name == "update" {
+			return &method{self: v, fn: &builtin{"dict.update", updateAttributes}}
+		}
 		return v
 	case *module:
 		if w, ok := r.moduleAttr(v, name); ok {
@@ -71,6 +74,25 @@ func getAttribute(r *Run, a *args) value {
 		return r.getattr(a.pos[0], name)
 	}
 	return unknownf("an attribute")
+}
+
+// updateAttributes gives an object the names of a module, by an update of the object's __dict__: it
+// takes the module's place (pygments.lexers).
+func updateAttributes(r *Run, a *args) value {
+	i := a.pos[0].(*unknown).dictOf
+	for _, v := range a.pos[1:] {
+		if from, ok := v.(*moduleDict); ok && from.of.names.open == "" {
+			for _, name := range from.of.names.order {
+				r.set(i.attrs, name, from.of.names.m[name])
+			}
+			continue
+		}
+		r.openUp(i.attrs, "an update of its __dict__")
+	}
+	for _, name := range sortedKeys(a.kw) {
+		r.set(i.attrs, name, a.kw[name])
+	}
+	return nil
 }
 
 func (r *Run) functionAttr(f *function, name string) value {

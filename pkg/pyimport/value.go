@@ -18,7 +18,10 @@ type (
 	// unknown is a value that cannot be known, and the reason.
 	// text is the known part of a string, with … for the rest; "" if nothing is known. begin is
 	// the known beginning of a string, which has more behind it; "" if none is known.
-	unknown struct{ why, text, begin string }
+	unknown struct {
+		why, text, begin string
+		dictOf           *instance // of which it is the __dict__, or nil
+	}
 	// tuple is a tuple, or a struct sequence such as sys.version_info if fields is set.
 	tuple struct {
 		items  []value
