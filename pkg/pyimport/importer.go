@@ -1164,7 +1164,11 @@ type sequence = list
 func (r *Run) moduleAttr(m *module, name string) (value, bool) {
 	if v, ok := m.names.get(name); ok {
 		if r.mayHaveLoaded(m, name, v) {
-			return r.importModule(m.name + "." + name), true
+			sub := r.importModule(m.name + "." + name)
+			if r.raised != nil {
+				r.unset(m.names, name)
+			}
+			return sub, true
 		}
 		return v, true
 	}

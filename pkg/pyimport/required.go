@@ -93,12 +93,13 @@ func (r *Run) beside(name, other string) bool {
 	}))
 }
 
-// lostPart reports whether a name that a module of a package takes from that package is a
-// module that the package's RECORD lists, and that is not there.
+// lostPart reports whether a name that a module of a package takes from that package, or that
+// anyone takes from a package without __init__, is a module that the package's RECORD lists, and
+// that is not there.
 func (r *Run) lostPart(m *module, name string) bool {
 	root, _, _ := strings.Cut(m.name, ".")
 	own, _, _ := strings.Cut(r.node.Name, ".")
-	if own != root || !r.certain() || r.trial != nil || m.maybe != "" || r.in.Partial() {
+	if own != root && !r.isNamespace(m) || !r.certain() || r.trial != nil || m.maybe != "" || r.in.Partial() {
 		return false
 	}
 	if listed, _ := r.recorded(m.name + "." + name); !listed {

@@ -1,6 +1,7 @@
 package pyimport
 
 import (
+	"cmp"
 	"testing"
 
 	"golang.org/x/tools/txtar"
@@ -156,7 +157,7 @@ func cythonRun(t *testing.T, files ...txtar.File) *Run {
 	}, files...)})
 	for file, text := range map[string]string{
 		"METADATA": "Name: pkg\nVersion: 1.0\n",
-		"RECORD":   "pkg/__init__.py,,\npkg/made.so,,\npkg/part.so,,\npkg/source.py,,\n",
+		"RECORD":   "pkg/__init__.py,,\npkg/made.so,,\npkg/part.so,,\npkg/source.py,,\nbeside/__init__.py,,\nbeside/part.so,,\nspace/there.py,,\nspace/gone.py,,\n",
 	} {
 		e, _, ok := r.src.fs.Lookup("/site/pkg-1.0.dist-info/" + file)
 		if !ok {
@@ -210,6 +211,70 @@ func TestBrokenOwn(t *testing.T) {
 		}
 		if got != c.want || (doubt == "") != (got == "") {
 			t.Errorf("%s: the import fails with %q, in doubt because %q", c.name, got, doubt)
+		}
+	}
+}
+
+// TestLacksSibling checks the exception of a Cython module that takes an extension module from its
+// package which was lost: the strings of Cython 3.2 tell how it takes it.
+func TestLacksSibling(t *testing.T) {
+	const taken, named = "ImportError: cannot import name part", "ModuleNotFoundError: No module named 'pkg.part'"
+	cython := []string{"cython_runtime"}
+	damaged := txtar.File{Name: "host", Data: []byte("/site/pkg/part.so /site/pkg/part.so: file too short\n")}
+	for _, c := range []struct {
+		name, module string
+		made         elfdeps.Modules // of pkg.made
+		other        elfdeps.Modules // of pkg.inner and pkg.sub.deep
+		files        []txtar.File
+		want         string
+	}{
+		{name: "a name of the package", made: elfdeps.Modules{Strings: []string{"part"}}, want: taken},
+		{name: "the module's whole name", made: elfdeps.Modules{Strings: []string{"pkg.part", "part"}}, want: named},
+		{name: "a declaration", made: elfdeps.Modules{Strings: []string{"part"}, Names: []string{"pkg.part"}}, want: named},
+		{name: "a name that the generator has put there", made: elfdeps.Modules{Strings: []string{"x"}, Idents: []string{"part"}}},
+		{name: "a source that is lost", made: elfdeps.Modules{Strings: []string{"source"}}},
+		{name: "a module that is there", made: elfdeps.Modules{Strings: []string{"part"}}, files: []txtar.File{{Name: "pkg/part.so"}}},
+		{name: "another Cython module that lacks it", made: elfdeps.Modules{Strings: []string{"pkg.inner"}}, other: elfdeps.Modules{Strings: []string{"part"}}, want: taken},
+		{name: "a declared one that lacks it", made: elfdeps.Modules{Names: []string{"pkg.inner"}}, other: elfdeps.Modules{Strings: []string{"part"}}, want: taken},
+		{name: "another one that opens a damaged one", made: elfdeps.Modules{Strings: []string{"inner"}}, other: elfdeps.Modules{Strings: []string{"pkg.part"}}, files: []txtar.File{{Name: "pkg/part.so"}, damaged}, want: "ImportError: /site/pkg/part.so: file too short"},
+		{name: "a package above", module: "pkg.sub.deep", other: elfdeps.Modules{Strings: []string{"pkg", "part"}}, want: taken},
+		{name: "a package above that it does not name", module: "pkg.sub.deep", other: elfdeps.Modules{Strings: []string{"part"}}},
+		{name: "another package of the distribution", made: elfdeps.Modules{Names: []string{"beside.part"}}, files: []txtar.File{{Name: "beside/__init__.py"}}, want: "ModuleNotFoundError: No module named 'beside.part'"},
+	} {
+		r := cythonRun(t, append([]txtar.File{{Name: "pkg/inner.so"}, {Name: "pkg/sub/__init__.py"}, {Name: "pkg/sub/deep.so"}}, c.files...)...)
+		for file, m := range map[string]elfdeps.Modules{"made": c.made, "inner": c.other, "sub/deep": c.other} {
+			e, _, ok := r.src.fs.Lookup("/site/pkg/" + file + ".so")
+			if !ok {
+				t.Fatalf("%s.so is not there", file)
+			}
+			m.Idents = append(m.Idents, cython...)
+			e.Object = &elfdeps.Object{Modules: &m}
+		}
+		got, doubt := "", ""
+		if f := r.Import(cmp.Or(c.module, "pkg.made")).Failed; f != nil {
+			got, doubt = f.Type+": "+f.Text, f.Doubt
+		}
+		if got != c.want || (doubt == "") != (got == "") {
+			t.Errorf("%s: the import fails with %q, in doubt because %q", c.name, got, doubt)
+		}
+	}
+}
+
+// TestLostOfNamespace checks that anyone who takes a module from a package without __init__ fails
+// for certain if RECORD lists it and it is gone.
+func TestLostOfNamespace(t *testing.T) {
+	for name, want := range map[string]string{
+		"there": "",
+		"gone":  "cannot import name 'gone' from 'space' (unknown location)",
+		"other": "", // an extension module of another package may make it
+	} {
+		r := cythonRun(t, txtar.File{Name: "space/there.py"}, txtar.File{Name: "user.py", Data: []byte("import space.maker\nfrom space import " + name + "\n")}, txtar.File{Name: "space/maker.so"})
+		got := ""
+		if f := r.Import("user").Failed; f != nil && f.Doubt == "" {
+			got = f.Text
+		}
+		if got != want {
+			t.Errorf("%s: the import fails with %q", name, got)
 		}
 	}
 }
