@@ -36,7 +36,8 @@ const maxHead = 256
 //     lines call: in these their imports, returns and raises, statements that call what
 //     they import, or methods of it in a loop over them, and, if a kept line of the module
 //     calls them, their calls;
-//   - the assignments of all names that kept lines use or bind.
+//   - the assignments of all names that kept lines use or bind;
+//   - names that a try at import time binds after an import, each as NAME=? in its place.
 //
 // Comments, docstrings and annotations are left out. `?` stands for an expression, or the
 // arguments of a call, that is too long; of equal lines with it side by side one is kept. A
@@ -146,6 +147,7 @@ func (r *reducer) reduce(src []byte) []byte {
 	r.processAll()
 	r.keepTouched()
 	r.processAll()
+	r.keepTriedNames()
 	return r.assemble(partial)
 }
 
@@ -1201,6 +1203,102 @@ func (r *reducer) keepTried(try int32) {
 			r.keep(i, full)
 		}
 	}
+}
+
+// keepTriedNames keeps, in their places, the names that the body of a try of the module binds after
+// an import in statements that are left out: if the import fails and a handler goes on, they are not
+// bound.
+func (r *reducer) keepTriedNames() {
+	var global map[string]bool
+	for i := range r.lines {
+		l := &r.lines[i]
+		if l.kind != tryLine || l.fn >= 0 || l.flags&inClass != 0 || l.mode == dropped || !r.goesOn(int32(i)) {
+			continue
+		}
+		after := false
+		for j := int32(i) + 1; j < l.after; j++ {
+			b := &r.lines[j]
+			switch {
+			case b.fn >= 0 || b.flags&inClass != 0:
+			case b.mode != dropped:
+				after = after || b.flags&hot != 0
+			case after && r.lines[b.parent].mode != dropped:
+				if global == nil {
+					global = r.globalNames()
+				}
+				if name := r.onlyName(b); name != nil && !global[string(name)] && r.boundWithin(name, int32(i), l.after) {
+					b.out = int32(len(r.text))
+					r.text = append(append(r.text, name...), "=?"...)
+					b.stop, b.mode = int32(len(r.text)), full
+					b.flags &^= block
+				}
+			}
+		}
+	}
+}
+
+// goesOn reports whether a try has a handler that does not end with raise.
+func (r *reducer) goesOn(try int32) bool {
+	for at := r.lines[try].after; at < int32(len(r.lines)) && r.lines[at].chain == try; at = max(at+1, r.lines[at].after) {
+		h := &r.lines[at]
+		if h.kind != exceptLine {
+			continue
+		}
+		last := int32(-1)
+		for j := at + 1; j < h.after; j++ {
+			if r.lines[j].parent == at {
+				last = j
+			}
+		}
+		if last < 0 || r.lines[last].kind != raiseLine {
+			return true
+		}
+	}
+	return false
+}
+
+// globalNames returns the names that functions declare as global.
+func (r *reducer) globalNames() map[string]bool {
+	all := map[string]bool{}
+	for i := range r.lines {
+		if l := &r.lines[i]; l.kind == scopeLine {
+			eachName(r.bytesOf(l), func(name []byte, _ int) bool { all[string(name)] = true; return true })
+		}
+	}
+	return all
+}
+
+// onlyName returns the name that a definition binds, or an assignment to a single name; or nil.
+func (r *reducer) onlyName(l *logical) []byte {
+	text := r.bytesOf(l)
+	switch {
+	case l.kind == defLine || l.kind == classLine:
+		return definedName(text)
+	case l.kind != other || l.flags&(assigns|joined) != assigns:
+		return nil
+	}
+	n := nameEnd(text, 0)
+	if n == 0 || classes[text[0]] != clName || keywordSet.has(text[:n]) {
+		return nil
+	}
+	if rest := bytes.TrimLeft(text[n:], " \t"); len(rest) == 0 || rest[0] != ':' && (rest[0] != '=' || n+len(text[n:])-len(rest) != int(l.equal)) {
+		return nil
+	}
+	return text[:n]
+}
+
+// boundWithin reports whether nothing but lines of a block binds a name.
+func (r *reducer) boundWithin(name []byte, block, after int32) bool {
+	id, ok := r.ids.find(name)
+	if !ok {
+		return false
+	}
+	for b := r.names[id].bind; b >= 0; b = r.binds[b].next {
+		if line := r.binds[b].line; line <= block || line >= after {
+			return false
+		}
+	}
+	return true
 }
 
 // process writes the kept part of a line and keeps the bindings of the names in it.

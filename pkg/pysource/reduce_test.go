@@ -91,6 +91,42 @@ def check():#14
 load()
 check()
 `},
+		{"names that a try binds after an import", `try:
+    def early(): return 1
+    import fast
+    class Base(fast.Thing):
+        def method(self): return 1
+    def after(x): return x + 1
+    def told(): return 1
+    if fast:
+        TABLE: dict = {1: [2]}
+        size, other = 1 + 1, 2
+        both = 1
+        both = 2 + 2
+except ImportError:
+    def told(): return 2
+def reset():
+    global after
+    after = None
+try:
+    import slow
+    class Wrapped: pass
+except ImportError:
+    raise
+`, `try:
+ import fast#3
+ Base=?
+ if fast:#8
+  TABLE=?
+  both=1#11
+  both=2+2
+except ImportError:pass
+try:#18
+ import slow
+except ImportError:#21
+ raise
+#: early after told size other told reset Wrapped
+`},
 		{"decorators that return the function, and whether something is found", `import importlib.util
 def mark(fn):
     setattr(fn, "marked", True)
