@@ -95,7 +95,9 @@ type reducer struct {
 	fresh []int32         // names of functions that have become live
 	seen  map[string]bool // decorators that are kept
 	text  []byte          // of kept lines
-	out   []byte          // the reduced text without its first line
+	// mayBind are names that functions may bind in the module, each after a space.
+	mayBind []byte
+	out     []byte // the reduced text without its first line
 }
 
 // symbol is a name: the first of its bindings, of its uses, and of its calls by functions,
@@ -179,6 +181,7 @@ func (r *reducer) reset(src []byte) {
 	r.ids.reset()
 	clear(r.seen)
 	r.names, r.binds, r.uses, r.queue, r.calls, r.fresh, r.text = r.names[:0], r.binds[:0], r.uses[:0], r.queue[:0], r.calls[:0], r.fresh[:0], r.text[:0]
+	r.mayBind = r.mayBind[:0]
 }
 
 // closeBlocks ends the blocks that are open at the end.
@@ -1222,6 +1225,12 @@ func (r *reducer) keepTriedNames() {
 			case b.fn >= 0 || b.flags&inClass != 0:
 			case b.mode != dropped:
 				after = after || b.flags&hot != 0
+				if global == nil {
+					global = r.globalNames()
+				}
+				if len(global) > 0 {
+					r.keepGlobals(b, global)
+				}
 			case after && r.lines[b.parent].mode != dropped:
 				if global == nil {
 					global = r.globalNames()
@@ -1235,6 +1244,17 @@ func (r *reducer) keepTriedNames() {
 			}
 		}
 	}
+}
+
+// keepGlobals lists the names of a kept line of the module that a function declares as global: it may
+// bind them where the line does not, and be left out.
+func (r *reducer) keepGlobals(l *logical, global map[string]bool) {
+	eachName(r.bytesOf(l), func(name []byte, _ int) bool {
+		if global[string(name)] {
+			r.mayBind = addName(r.mayBind, name)
+		}
+		return true
+	})
 }
 
 // goesOn reports whether a try has a handler that does not end with raise.
@@ -1595,7 +1615,7 @@ func (r *reducer) repeats(l *logical, last int32) bool {
 // appendNames appends the names that the module binds in lines that are left out.
 func (r *reducer) appendNames(out []byte) []byte {
 	start := len(out)
-	out = append(out, namesMark...)
+	out = append(append(out, namesMark...), r.mayBind...)
 	for i := range r.lines {
 		l := &r.lines[i]
 		if l.fn >= 0 || l.flags&inClass != 0 || l.mode != dropped && !l.short && !(l.flags&assigns != 0 && r.text[l.out] == '?') {

@@ -94,6 +94,7 @@ check()
 		{"names that a try binds after an import", `try:
     def early(): return 1
     import fast
+    level = fast.level(1)
     class Base(fast.Thing):
         def method(self): return 1
     def after(x): return x + 1
@@ -106,8 +107,8 @@ check()
 except ImportError:
     def told(): return 2
 def reset():
-    global after
-    after = None
+    global after, level
+    after = level = None
 try:
     import slow
     class Wrapped: pass
@@ -115,17 +116,18 @@ except ImportError:
     raise
 `, `try:
  import fast#3
+ level=fast.level(1)
  Base=?
- if fast:#8
+ if fast:#9
   TABLE=?
-  both=1#11
+  both=1#12
   both=2+2
 except ImportError:pass
-try:#18
+try:#19
  import slow
-except ImportError:#21
+except ImportError:#22
  raise
-#: early after told size other told reset Wrapped
+#: level early after told size other told reset Wrapped
 `},
 		{"decorators that return the function, and whether something is found", `import importlib.util
 def mark(fn):
