@@ -21,20 +21,24 @@ func unmetNeeds(pass *Pass) []Finding {
 			list = append(list, programNeeds(pass, n)...)
 			continue
 		}
-		var asks []string
-		site, cuda := "", ""
-		var first *inventory.Package
-		for _, p := range pass.Inventory.Packages {
-			if p.Kind == inventory.Wheel && n.Asks(p) && (len(n.Present) == 0 || isServed(pass, n.Present, p)) && !isServed(pass, n.Any, p) {
-				asks, site, first = append(asks, p.Path), cmp.Or(site, p.Dir), cmp.Or(first, p)
-				cuda = cmp.Or(cuda, replay.Dist{Name: packs.Normal(p.Name)}.Cuda())
-			}
-		}
-		if len(asks) == 0 {
+		users := usersOf(pass, n)
+		if len(users) == 0 {
 			continue
+		}
+		var asks []string
+		first, site, cuda := users[0], "", ""
+		for _, p := range users {
+			asks, site = append(asks, p.Path), cmp.Or(site, p.Dir)
+			cuda = cmp.Or(cuda, replay.Dist{Name: packs.Normal(p.Name)}.Cuda())
 		}
 		f := pass.say("feature-needs", "need", packs.Values{"message": n.Message, "effect": n.Effect, "error": packs.Fill(n.Error, packs.Values{"site": site})})
 		f.Severity = f.Severity.AtMost(n.Severity)
+		of := f.Effects
+		f.Effects = nil
+		for _, failure := range failuresWith(pass, n.Error) { // what ends is the first to say
+			f.addEffects(failure.Effects...)
+		}
+		f.addEffects(of...)
 		f.NeededBy, f.Affected = pass.Image.FilesOf(asks), asks
 		cuda = cmp.Or(cuda, wantedCUDA(pass, &f, ""))
 		advice := pass.adviceOf(&packs.Clause{Fix: n.Fix}, packs.Values{"cuda": cuda, "site": site, "package": first.Name, "version": first.Version})
@@ -48,6 +52,36 @@ func unmetNeeds(pass *Pass) []Finding {
 		list = append(list, f)
 	}
 	return list
+}
+
+// usersOf returns the distributions that have a need which the image does not meet.
+func usersOf(pass *Pass, n *packs.Need) []*inventory.Package {
+	var list []*inventory.Package
+	for _, p := range pass.Inventory.Packages {
+		if p.Kind == inventory.Wheel && n.Asks(p) && (len(n.Present) == 0 || isServed(pass, n.Present, p)) && !isServed(pass, n.Any, p) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// failuresWith returns the imports that surely end a program with an error.
+func failuresWith(pass *Pass, message string) []*replay.StartFailure {
+	var list []*replay.StartFailure
+	for _, s := range pass.Evidence.Starts {
+		for i := range s.Failures {
+			if f := &s.Failures[i]; f.Type+": "+f.Failure.Text == message && endsImport(s, f) {
+				list = append(list, f)
+			}
+		}
+	}
+	return list
+}
+
+// ofNeed reports whether an error is that of a need which the image does not meet: the finding
+// of the need tells of it.
+func ofNeed(pass *Pass, message string) bool {
+	return slices.ContainsFunc(pass.Packs.Needs, func(n *packs.Need) bool { return n.Error == message && len(usersOf(pass, n)) > 0 })
 }
 
 // programNeeds returns a finding if a program of the image's start needs another one for an option

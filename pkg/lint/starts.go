@@ -70,7 +70,8 @@ func endsImport(s *replay.Start, f *replay.StartFailure) bool {
 }
 
 // importsFail returns a finding for each import that ends a Python program of the image
-// without an error of the loader. Those of modules that a wheel has lost are in that finding.
+// without an error of the loader. Those of modules that a wheel has lost, and of a need that is not
+// met, are in those findings.
 func importsFail(pass *Pass) []Finding {
 	lost := map[string]bool{}
 	if len(endsByModule(pass)) > 0 {
@@ -97,7 +98,9 @@ func importsFail(pass *Pass) []Finding {
 	}
 	var list []Finding
 	for _, m := range messages {
-		list = append(list, importFinding(pass, m, by[m]))
+		if !ofNeed(pass, m) {
+			list = append(list, importFinding(pass, m, by[m]))
+		}
 	}
 	return list
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/pyenv"
-
 	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
 

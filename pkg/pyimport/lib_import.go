@@ -230,7 +230,11 @@ func (f *fileFinder) attr(_ *Run, name string) (value, bool) {
 		if !ok {
 			return unknownf("a spec")
 		}
-		return r.specIn(name, &list{items: []value{f.dir}})
+		spec := r.specIn(name, &list{items: []value{f.dir}})
+		if spec == nil && r.certain() {
+			r.lacksOperators(path.Base(f.dir), name)
+		}
+		return spec
 	}}, true
 }
 

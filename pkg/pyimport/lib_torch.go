@@ -26,9 +26,9 @@ func (r *Run) torchOpened(file string) {
 	if r.raised == nil {
 		return
 	}
-	top, _, _ := strings.Cut(r.frame.module.name, ".")
-	if ns := cOperators[top]; ns != "" && r.raised.doubt == "" && strings.HasPrefix(path.Base(file), "_C.") {
-		r.noOperators[ns] = true
+	if top, _, _ := strings.Cut(r.frame.module.name, "."); r.raised.doubt == "" {
+		name, _, _ := strings.Cut(path.Base(file), ".")
+		r.lacksOperators(top, name)
 	}
 	v, _ := r.modules.get("torch")
 	torch, ok := v.(*module)
@@ -39,6 +39,14 @@ func (r *Run) torchOpened(file string) {
 		loader := r.raised
 		r.raised = nil
 		r.raiseFailure(&Failure{Type: "OSError", Text: notLoaded + file, Doubt: loader.doubt, Cause: loader.failure().Cause}, nil)
+	}
+}
+
+// lacksOperators keeps that a package has not got its operators, if its library of a name, which is
+// not loaded, is the one that defines them.
+func (r *Run) lacksOperators(pkg, library string) {
+	if ns := cOperators[pkg]; ns != "" && library == "_C" {
+		r.noOperators[ns] = true
 	}
 }
 

@@ -172,7 +172,7 @@ type Run struct {
 	makers map[string]bool
 	// extensions are the extension modules that are loaded, without the standard library's.
 	extensions []*module
-	// noOperators has the namespaces of PyTorch's operators whose library certainly failed.
+	// noOperators has the namespaces of PyTorch's operators whose library certainly failed, or is not there.
 	noOperators map[string]bool
 	// passedOver reports that a library may be open which the host was not asked to open.
 	passedOver bool
