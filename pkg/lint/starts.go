@@ -215,6 +215,10 @@ var isPlainSpec = regexp.MustCompile(`^[0-9A-Za-z.,<>=!~*+-]*$`)
 // (Python/ceval.c, import_from).
 var missingName = regexp.MustCompile(`^cannot import name '([^']+)' from (?:partially initialized module )?'([^']+)' (?:\(most likely due to a circular import\) )?\((/[^)]+)\)`)
 
+// removedIn matches a package's text about the release that has removed a name (NumPy's of its
+// expired attributes).
+var removedIn = regexp.MustCompile(`removed in the ([A-Za-z0-9_.-]+) ([0-9]+(?:\.[0-9]+)*) release`)
+
 // lackOf returns the name that a module lacks, of which a failure tells, or nil.
 func lackOf(f *replay.StartFailure) *pyimport.Lack {
 	if f.Type != "ImportError" {
@@ -242,16 +246,21 @@ func (pass *Pass) adviseName(x *Finding, f *replay.StartFailure, lack *pyimport.
 	if f.Type == "AttributeError" {
 		v["uses"] = "uses"
 	}
-	switch {
-	case by == of:
-		pass.also(x, "name-of-own", v)
-	case by != nil:
+	v["by"] = path.Base(x.Affected[0])
+	if by != nil {
 		v["by"], v["by-version"] = by.Name, pass.Packages.Version(q, by)
-		pass.also(x, "name-of-other", v)
-	default:
-		v["by"], v["by-version"] = path.Base(x.Affected[0]), ""
-		pass.also(x, "name-of-program", v)
 	}
+	clause := "name-of-program"
+	switch m := removedIn.FindStringSubmatch(f.Text); {
+	case by == of:
+		clause = "name-of-own"
+	case m != nil && strings.EqualFold(m[1], of.Name):
+		clause = "name-removed"
+		v["release"] = m[2]
+	case by != nil:
+		clause = "name-of-other"
+	}
+	pass.also(x, clause, v)
 }
 
 // adviseRequired adds where a module that is not there may come from: the package with the
