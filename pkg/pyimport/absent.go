@@ -110,20 +110,11 @@ func (r *Run) specOf(m *module) *pyenv.Spec {
 	return spec
 }
 
-// mayFind reports whether a submodule may be found, by an importer that the package of the
-// module has made or otherwise.
+// mayFind reports whether a submodule may be found, also by an importer that the program has made.
 func (r *Run) mayFind(m *module, name string) bool {
 	search := r.searchPath(m)
 	if search == nil {
 		return false
-	}
-	root, _, _ := strings.Cut(m.name, ".")
-	for _, v := range r.metaPath.items {
-		if i, ok := v.(*instance); ok {
-			if own, _, _ := strings.Cut(i.of.module, "."); own == root {
-				return true
-			}
-		}
 	}
 	spec, doubt := r.find(m.name+"."+name, search)
 	found, other := r.askImporters(m.name + "." + name)
