@@ -116,6 +116,22 @@ func (r *Run) lacksGroup(m *module, names []string) bool {
 	return false
 }
 
+// reduced is the method by which objects of a class of Cython are pickled.
+const reduced = "__reduce_cython__"
+
+// failsAgain raises the exception of a Cython module whose code runs a second time in a process, after
+// an import in it has failed: its classes have handed on the method, and do not have it any more
+// (__Pyx_setup_reduce in Cython/Utility/ExtensionTypes.c). It reports whether it did.
+func (r *Run) failsAgain(m *module, file string) bool {
+	o := r.objectOf(file)
+	if !r.begun[file] || o == nil || o.Modules == nil || !slices.Contains(o.Modules.Idents, reduced) && !slices.Contains(o.Modules.Strings, reduced) {
+		return false
+	}
+	r.raiseFailure(&Failure{Type: "KeyError", Text: "'" + reduced + "'", Doubt: perhapsLater}, r.node)
+	r.node.Failed = r.raised.from
+	return true
+}
+
 // lacksLost begins the text of [Run.lacksSibling], before the name.
 const lacksLost = "cannot import name "
 

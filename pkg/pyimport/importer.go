@@ -465,7 +465,13 @@ func (r *Run) loadExtension(m *module, file string) {
 		if m.name == "torch._C" {
 			r.torchParts(m, file)
 		}
+		if r.failsAgain(m, file) {
+			return
+		}
 		r.extensionImports(m, file)
+		if r.raised != nil {
+			r.begun[file] = true
+		}
 		r.numpyImports()
 		return
 	}

@@ -172,6 +172,8 @@ type Run struct {
 	makers map[string]bool
 	// extensions are the extension modules that are loaded, without the standard library's.
 	extensions []*module
+	// begun has the extension modules, by file, whose code has begun, and failed at an import.
+	begun map[string]bool
 	// noOperators has the namespaces of PyTorch's operators whose library certainly failed, or is not there.
 	noOperators map[string]bool
 	// passedOver reports that a library may be open which the host was not asked to open.
@@ -189,7 +191,7 @@ func New(src *Sources, in *pyenv.Interpreter, host Host, o Options) *Run {
 	if o.Machine == "" {
 		o.Machine = "x86_64"
 	}
-	r := &Run{src: src, in: in, host: host, opt: o, classes: map[string]*class{}, noOperators: map[string]bool{}, flags: int64(rtldNow)}
+	r := &Run{src: src, in: in, host: host, opt: o, classes: map[string]*class{}, begun: map[string]bool{}, noOperators: map[string]bool{}, flags: int64(rtldNow)}
 	r.modules = r.newNames()
 	r.modules.modules = true
 	r.env = newEnviron(r, o.Env)
