@@ -1205,6 +1205,7 @@ var packagePrograms = map[string][]string{
 	"gcc":       {"/usr/bin/gcc"},
 	"libc6-dev": {"/usr/include/stdio.h"},
 	"patchelf":  {"/usr/bin/patchelf"},
+	"ffmpeg":    {"/usr/bin/ffmpeg"},
 }
 
 // cudaImage returns the libraries of one of NVIDIA's runtime images, by their paths: the

@@ -13,35 +13,45 @@ import (
 // maxFolder limits the modules of one directory that are imported.
 const maxFolder = 256
 
+// folder is a directory of modules, and the program that imports them.
+type folder struct {
+	*packs.Folder
+	st   *starter
+	run  *pyimport.Run // of the program
+	by   *Start
+	home string // directory of the program's file
+}
+
 // folders imports the modules of the directories that a program imports one by one, in its
 // process, after its own imports: what its arguments decide at run time is not known to the
 // evaluator. A program that fails imports none.
-func (st *starter) folders(run *pyimport.Run, j job, tree *pyimport.Node) []*Start {
+func folders(st *starter, run *pyimport.Run, j job, tree *pyimport.Node) []*Start {
 	if j.python == nil || j.python.File == "" || tree.Failed != nil {
 		return nil
 	}
 	home := path.Dir(RealPath(st.re.img.FS, j.python.File))
 	var list []*Start
 	for _, f := range st.re.packs.Folders {
-		if f.Opens(j.python.Args) && st.tells(f, home) {
-			list = append(list, st.modulesOf(run, j.start, f, path.Join(home, f.Dir))...)
+		if f := (&folder{f, st, run, j.start, home}); f.Opens(j.python.Args) && f.isPrograms() {
+			list = append(list, f.modules()...)
 		}
 	}
 	return list
 }
 
-// tells reports whether a directory has the files that tell the program of a folder.
-func (st *starter) tells(f *packs.Folder, home string) bool {
+// isPrograms reports whether the files that tell the program lie beside its file.
+func (f *folder) isPrograms() bool {
 	for _, file := range f.Beside {
-		if !st.re.img.IsFile(path.Join(home, file)) {
+		if !f.st.re.img.IsFile(path.Join(f.home, file)) {
 			return false
 		}
 	}
 	return true
 }
 
-// modulesOf imports the modules of a directory, in the order of their names.
-func (st *starter) modulesOf(run *pyimport.Run, by *Start, f *packs.Folder, dir string) []*Start {
+// modules imports the modules of the directory, in the order of their names.
+func (f *folder) modules() []*Start {
+	st, dir := f.st, path.Join(f.home, f.Dir)
 	var names []string
 	for e := range st.re.img.FS.In(RealPath(st.re.img.FS, dir)) {
 		if name := path.Base(e.Path); f.Takes(name) && len(names) < maxFolder {
@@ -51,7 +61,7 @@ func (st *starter) modulesOf(run *pyimport.Run, by *Start, f *packs.Folder, dir 
 	installed := map[string]bool{} // by a program that its directory runs first
 	for _, name := range names {
 		if file := path.Join(dir, name, f.First); f.First != "" && st.re.img.IsFile(file) {
-			installed[name] = runsPrograms(run.Load(name, file))
+			installed[name] = runsPrograms(f.run.Load(name, file))
 		}
 	}
 	starts := slices.ContainsFunc(st.re.ev.Started.Programs, func(p startup.Program) bool {
@@ -66,11 +76,11 @@ func (st *starter) modulesOf(run *pyimport.Run, by *Start, f *packs.Folder, dir 
 		if !st.re.img.IsFile(file) {
 			continue
 		}
-		n := run.Load(strings.ReplaceAll(strings.TrimSuffix(path.Join(dir, name), ".py"), ".", "_"), file)
+		n := f.run.Load(strings.ReplaceAll(strings.TrimSuffix(path.Join(dir, name), ".py"), ".", "_"), file)
 		if n.Failed != nil && n.Failed.Doubt == "" && (starts || installed[name] || runsPrograms(n)) {
 			n.Failed.Doubt = "programs that it or the image's start runs may install what it lacks"
 		}
-		list = append(list, &Start{Chain: by.Chain, Python: by.Python, Folder: f, Name: name, Tree: n})
+		list = append(list, &Start{Chain: f.by.Chain, Python: f.by.Python, Folder: f.Folder, Name: name, Tree: n})
 	}
 	return list
 }

@@ -512,7 +512,7 @@ func (st *starter) evaluate(j job) (f *followed) {
 	if f.tree == nil {
 		return nil
 	}
-	f.folders = st.folders(run, j, f.tree)
+	f.folders = folders(st, run, j, f.tree)
 	doubt(f.tree, host.partial)
 	f.mapped, f.opened, f.killed = host.mapped(), host.opened, host.killed != nil
 	f.brought, f.execs, f.steps = host.brought, run.Execs(), run.Steps()
