@@ -214,6 +214,9 @@ func (f *ffi) attr(_ *Run, name string) (value, bool) {
 			name, _ = found.(string)
 		}
 		lib := openLibrary(r, &b, "ffi.dlopen")
+		if l, ok := lib.(*library); ok {
+			l.declared = true
+		}
 		if e := r.raised; e != nil && e.from != nil && e.from.Cause != nil && e.doubt == "" {
 			r.raised = nil // the loader's error is a part of cffi's (_cffi_backend.c, b_do_dlopen)
 			text := "cannot load library " + quote(name) + ": " + e.from.Text

@@ -175,6 +175,9 @@ type library struct {
 	run    *Run
 	name   string
 	unsure bool // whether it was opened is not known
+	// declared reports that its names are those of C declarations, which it need not define: cffi's
+	// have constants, which stand in the Python source (_globals: enums, #define).
+	declared bool
 }
 
 func (*library) typeName() string { return "ctypes.CDLL" }
@@ -184,7 +187,7 @@ func (l *library) attr(r *Run, name string) (value, bool) {
 	if name == "_name" {
 		return l.name, true
 	}
-	if strings.HasPrefix(name, "_") || l.unsure || !r.certain() {
+	if strings.HasPrefix(name, "_") || l.unsure || l.declared || !r.certain() {
 		return nil, false
 	}
 	if l.name == "" && (r.passedOver || len(r.extensions) > 0) {
