@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -185,8 +186,29 @@ func (pass *Pass) adviseModule(x *Finding, f *replay.StartFailure) {
 		pass.also(x, "known-module", v)
 		return
 	}
+	if pass.isOwn(x, f, name) {
+		v["file"] = x.Affected[0]
+		pass.also(x, "own-module", v)
+		return
+	}
 	pass.also(x, "no-module", v)
 	pass.adviseRequired(x, name)
+}
+
+// isOwn reports whether a module that is not there may be a part of the program: a file of no
+// package imports it, and the package around it, if there is one, is of the program as well.
+func (pass *Pass) isOwn(x *Finding, f *replay.StartFailure, module string) bool {
+	if len(x.Affected) == 0 {
+		return false
+	}
+	files := x.Affected[:1]
+	if i := strings.LastIndexByte(module, '.'); i > 0 {
+		files = append(files[:1:1], fileOfModule(f.Start.Tree, module[:i]))
+	}
+	return !slices.ContainsFunc(files, func(file string) bool {
+		_, of, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, file))
+		return of != nil || strings.Contains(file, "-packages/")
+	})
 }
 
 // requirementOf returns the requirement of the package that the packs know to have a module, in the
@@ -306,8 +328,8 @@ func (pass *Pass) moduleElsewhere(name string) string {
 		if !ok || p == "" || strings.Contains(p, "/_vendor") || strings.Contains(strings.TrimSuffix(p, "-packages"), "-packages/") {
 			continue // a part of a package
 		}
-		if standardLibrary.MatchString(p) || !pass.hasModule(p, name) {
-			continue
+		if standardLibrary.MatchString(p) || pass.Image.IsFile(p+"/__init__.py") || !pass.hasModule(p, name) {
+			continue // a module of a package has another name
 		}
 		if packed := strings.HasSuffix(p, "-packages"); found == "" || packed && (!strings.HasSuffix(found, "-packages") || p < found) {
 			found = p
