@@ -176,7 +176,7 @@ type library struct {
 	name   string
 	unsure bool // whether it was opened is not known
 	// declared reports that its names are those of C declarations, which it need not define: cffi's
-	// have constants, which stand in the Python source (_globals: enums, #define).
+	// have constants, which stand in the Python source (_globals).
 	declared bool
 }
 
