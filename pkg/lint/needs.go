@@ -35,7 +35,7 @@ func unmetNeeds(pass *Pass) []Finding {
 		f.Severity = f.Severity.AtMost(n.Severity)
 		of := f.Effects
 		f.Effects = nil
-		for _, failure := range failuresWith(pass, n.Error) { // what ends is the first to say
+		for _, failure := range failuresWith(pass, n.Raises) { // what ends is the first to say
 			f.addEffects(failure.Effects...)
 		}
 		f.addEffects(of...)
@@ -81,7 +81,7 @@ func failuresWith(pass *Pass, message string) []*replay.StartFailure {
 // ofNeed reports whether an error is that of a need which the image does not meet: the finding
 // of the need tells of it.
 func ofNeed(pass *Pass, message string) bool {
-	return slices.ContainsFunc(pass.Packs.Needs, func(n *packs.Need) bool { return n.Error == message && len(usersOf(pass, n)) > 0 })
+	return slices.ContainsFunc(pass.Packs.Needs, func(n *packs.Need) bool { return n.Raises == message && len(usersOf(pass, n)) > 0 })
 }
 
 // programNeeds returns a finding if a program of the image's start needs another one for an option

@@ -37,7 +37,10 @@ type Need struct {
 	Message  string   `yaml:"message"`
 	Effect   string   `yaml:"effect"`
 	Error    string   `yaml:"error"` // {site}: the directory of packages
-	Fix      []string `yaml:"fix"`
+	// Raises is the exception of an import that fails because of the need, as a traceback's last
+	// line has it, or "": the finding of the need tells of such an import.
+	Raises string   `yaml:"raises"`
+	Fix    []string `yaml:"fix"`
 	// Pip is the first fix as data, if it installs wheels, and Packages if it installs packages of
 	// the distribution. {package} and {version} are those of the distribution that has the need.
 	Pip      *Pip      `yaml:"pip"`
