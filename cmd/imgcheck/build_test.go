@@ -1069,6 +1069,7 @@ func (b *builder) rebuild(site, name string) (n int) {
 
 // wheelReleases are releases of wheels, the newest last.
 var wheelReleases = map[string][]string{
+	"einops":                 {"0.8.1"},
 	"numpy":                  {"1.26.4", "2.2.6"},
 	"psutil":                 {"7.1.0"},
 	"requests":               {"2.32.5"},
@@ -1100,10 +1101,12 @@ var wheelFiles = map[string][]string{
 	"nvidia-cuda-cupti-cu11": {"nvidia/cuda_cupti/lib/libcupti.so.11.8"},
 	"nvidia-cuda-nvcc":       {"nvidia/cu13/bin/ptxas"},
 	"nvidia-cuda-runtime":    {"nvidia/cu13/include/cuda_runtime.h"},
+	"torchvision":            {"torchvision/_C.so"},
 }
 
 // packageModules are the modules of packages that images lack.
 var packageModules = map[string]string{
+	"einops":       "einops",
 	"numpy":        "numpy",
 	"psutil":       "psutil",
 	"requests":     "requests",

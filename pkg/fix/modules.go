@@ -15,7 +15,7 @@ const unknownModule = "def __getattr__(name):\n    return None\n"
 // newPackage returns the installation of a package that has the module which a program does not
 // find, with what it requires, if the first fix of a finding names it, or nil: if it is not certain
 // for which Python, or if the package is there and another one requires its release. The replay has
-// the module without its submodules, and any name in it.
+// the module without its submodules, and any name in it, also in the place of another release's.
 func (m *maker) newPackage(now *replay.Image, f *lint.Finding) *install {
 	if len(f.Advice) == 0 || m.inventory == nil || f.Advice[0].Pip == nil || !f.Advice[0].Pip.Deps {
 		return nil
@@ -41,7 +41,7 @@ func (m *maker) newPackage(now *replay.Image, f *lint.Finding) *install {
 		s.files = append(s.files, newMetadata(p, text))
 	}
 	for _, name := range f.Advice[0].Brought() {
-		if at := path.Join(p.Sites[0], name); !isThere(now, at) {
+		if at := path.Join(p.Sites[0], name); old != nil || !isThere(now, at) {
 			s.files = append(s.files, textFile(at, unknownModule))
 		}
 	}

@@ -42,7 +42,7 @@ func unmetNeeds(pass *Pass) []Finding {
 		f.NeededBy, f.Affected = pass.Image.FilesOf(asks), asks
 		cuda = cmp.Or(cuda, wantedCUDA(pass, &f, ""))
 		advice := pass.adviceOf(&packs.Clause{Fix: n.Fix}, packs.Values{"cuda": cuda, "site": site, "package": first.Name, "version": first.Version})
-		if len(advice) > 0 && cuda != "" {
+		if len(advice) > 0 && n.Pip != nil && (cuda != "" || !n.Pip.OfCUDA()) {
 			advice[0].Pip = n.Pip
 		}
 		if len(advice) > 0 {

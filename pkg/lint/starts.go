@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -143,7 +142,7 @@ var sitePython = regexp.MustCompile(`/lib(?:64)?/(python[0-9.]+)/site-packages$`
 // adviseRequirements adds the list of requirements that a module of a program's directory brings
 // (packs.Folder).
 func (pass *Pass) adviseRequirements(x *Finding, f *replay.StartFailure) {
-	if f.Start.Folder == nil || f.Type != "ModuleNotFoundError" {
+	if f.Start.Folder == nil || f.Type != "ModuleNotFoundError" || len(f.Path) < 2 {
 		return
 	}
 	file := path.Join(path.Dir(f.Path[1].File), "requirements.txt")
@@ -158,10 +157,11 @@ func (pass *Pass) adviseModule(x *Finding, f *replay.StartFailure) {
 	if lack := lackOf(f); lack != nil {
 		pass.adviseName(x, f, lack)
 	}
-	if f.Type != "ModuleNotFoundError" {
+	last := f.Path[len(f.Path)-1]
+	if f.Type != "ModuleNotFoundError" || last.File != "" { // a module that is there may raise it itself
 		return
 	}
-	name := f.Path[len(f.Path)-1].Name
+	name := last.Name
 	v := packs.Values{"module": name, "python": path.Base(replay.RealPath(pass.Image.FS, f.Start.Python))}
 	if v["file"], v["of"] = pass.otherBuild(name, x.Affected); v["file"] != "" {
 		pass.also(x, "other-python", v)
@@ -193,22 +193,6 @@ func (pass *Pass) adviseModule(x *Finding, f *replay.StartFailure) {
 	}
 	pass.also(x, "no-module", v)
 	pass.adviseRequired(x, name)
-}
-
-// isOwn reports whether a module that is not there may be a part of the program: a file of no
-// package imports it, and the package around it, if there is one, is of the program as well.
-func (pass *Pass) isOwn(x *Finding, f *replay.StartFailure, module string) bool {
-	if len(x.Affected) == 0 {
-		return false
-	}
-	files := x.Affected[:1]
-	if i := strings.LastIndexByte(module, '.'); i > 0 {
-		files = append(files[:1:1], fileOfModule(f.Start.Tree, module[:i]))
-	}
-	return !slices.ContainsFunc(files, func(file string) bool {
-		_, of, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, file))
-		return of != nil || strings.Contains(file, "-packages/")
-	})
 }
 
 // requirementOf returns the requirement of the package that the packs know to have a module, in the
@@ -260,29 +244,17 @@ func (pass *Pass) adviseName(x *Finding, f *replay.StartFailure, lack *pyimport.
 		return
 	}
 	p, of, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, lack.File))
-	q, by, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, x.Affected[0]))
 	if of == nil {
 		return
 	}
-	v := packs.Values{"name": lack.Name, "module": lack.Module, "package": of.Name, "version": pass.Packages.Version(p, of), "uses": "imports"}
+	v := packs.Values{"name": lack.Name, "module": lack.Module, "uses": "imports"}
 	if f.Type == "AttributeError" {
 		v["uses"] = "uses"
 	}
-	v["by"] = path.Base(x.Affected[0])
-	if by != nil {
-		v["by"], v["by-version"] = by.Name, pass.Packages.Version(q, by)
-	}
-	clause := "name-of-program"
-	switch m := removedIn.FindStringSubmatch(f.Text); {
-	case by == of:
-		clause = "name-of-own"
-	case m != nil && strings.EqualFold(m[1], of.Name):
-		clause = "name-removed"
+	if m := removedIn.FindStringSubmatch(f.Text); m != nil && strings.EqualFold(m[1], of.Name) {
 		v["release"] = m[2]
-	case by != nil:
-		clause = "name-of-other"
 	}
-	pass.also(x, clause, v)
+	pass.adviseRelease(x, ofName, p, of, v)
 }
 
 // adviseRequired adds where a module that is not there may come from: the package with the

@@ -2,8 +2,10 @@ package lint
 
 import (
 	"path"
+	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/pyimport"
 	"github.com/imgcheck/imgcheck/pkg/replay"
@@ -18,31 +20,66 @@ func (pass *Pass) adviseSubmodule(x *Finding, f *replay.StartFailure, v packs.Va
 	if i < 0 || len(x.Affected) == 0 {
 		return false
 	}
-	v["parent"] = v["module"][:i]
-	file := fileOfModule(f.Start.Tree, v["parent"])
+	parent := v["module"][:i]
+	file := fileOfModule(f.Start.Tree, parent)
 	if file == "" {
 		return false
 	}
-	if pass.adviseHidden(x, v["parent"], file) {
+	if pass.adviseHidden(x, parent, file) {
 		return true
 	}
 	p, of, wheels := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, file))
 	if of == nil || isShared(path.Dir(file), wheels) {
 		return false
 	}
+	pass.adviseRelease(x, ofSubmodule, p, of, v)
+	return true
+}
+
+// releaseClauses are the clauses about something that an installed release of a package lacks: the
+// package itself uses it, another package, or the program; or the release that removed it is known.
+type releaseClauses struct{ own, other, program, removed string }
+
+var (
+	ofName      = releaseClauses{"name-of-own", "name-of-other", "name-of-program", "name-removed"}
+	ofSubmodule = releaseClauses{own: "submodule-of-own", other: "submodule-of-other", program: "submodule-of-program"}
+)
+
+// adviseRelease adds which releases do not fit: that of a package, which lacks something, and that of
+// what uses it. The release that removed it is in v, if it is known.
+func (pass *Pass) adviseRelease(x *Finding, c releaseClauses, p *inventory.Python, of *inventory.Package, v packs.Values) {
 	v["package"], v["version"] = of.Name, pass.Packages.Version(p, of)
+	v["by"] = path.Base(x.Affected[0])
 	q, by, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, x.Affected[0]))
-	clause := "submodule-of-own"
-	switch {
-	case by == nil:
-		clause = "submodule-of-program"
-		v["by"] = path.Base(x.Affected[0])
-	case by != of:
-		clause = "submodule-of-other"
+	if by != nil {
 		v["by"], v["by-version"] = by.Name, pass.Packages.Version(q, by)
 	}
+	clause := c.other
+	switch {
+	case by == of:
+		clause = c.own
+	case v["release"] != "":
+		clause = c.removed
+	case by == nil:
+		clause = c.program
+	}
 	pass.also(x, clause, v)
-	return true
+}
+
+// isOwn reports whether a module that is not there may be a part of the program: a file of no
+// package imports it, and the package around it, if there is one, is of the program as well.
+func (pass *Pass) isOwn(x *Finding, f *replay.StartFailure, module string) bool {
+	if len(x.Affected) == 0 {
+		return false
+	}
+	files := x.Affected[:1]
+	if i := strings.LastIndexByte(module, '.'); i > 0 {
+		files = append(files[:1:1], fileOfModule(f.Start.Tree, module[:i]))
+	}
+	return !slices.ContainsFunc(files, func(file string) bool {
+		_, of, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, file))
+		return of != nil || strings.Contains(file, "-packages/")
+	})
 }
 
 // adviseHidden adds that a file of the program has the name of an installed package, so that an

@@ -81,6 +81,13 @@ type Pip struct {
 	Deps bool `yaml:"deps"`
 }
 
+// OfCUDA reports whether the names of the wheels depend on the release of CUDA.
+func (p *Pip) OfCUDA() bool {
+	return slices.ContainsFunc(slices.Concat(p.Install, p.Brings), func(t string) bool {
+		return strings.Contains(t, "{-cu}") || strings.Contains(t, "{cuda}")
+	})
+}
+
 // Wheels returns what a fix installs and removes, filled in, with the address of its index. ok
 // is false if the fix installs no wheels, or a value is not known.
 func (a Advice) Wheels() (install, remove []string, index string, ok bool) {

@@ -1073,9 +1073,8 @@ func (r *Run) importFromOther(from string, v value, name string) value {
 const setOutside = "the name may be set from outside of the module's source"
 
 // cannotImport raises ImportError for a name that a module lacks. Unless [Run.surelyLacks] or
-// [Run.lostPart] that, [Run.skips] the name, or a package imports from itself while it is
-// loaded, it is not certain:
-// extension modules and functions set attributes from outside.
+// [Run.lostPart] that, [Run.skips] the name, or a package imports from itself while it is loaded, it
+// is not certain: extension modules and functions set attributes from outside.
 func (r *Run) cannotImport(m *module, name string) value {
 	where := "unknown location"
 	if m.file != "" {

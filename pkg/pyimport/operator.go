@@ -31,8 +31,9 @@ func (r *Run) getattr(v value, name string) value {
 			doubt, skipped := r.skips(v, name)
 			switch again := v.refused[name]; {
 			case again != nil && r.surelyLacks(v, name):
-				again.lacks = &Lack{Module: v.name, File: v.file, Name: name}
-				r.raised = again
+				e := *again // which a caller may have caught before
+				e.ended, e.made, e.lacks = false, nil, &Lack{Module: v.name, File: v.file, Name: name}
+				r.raised = &e
 			case skipped || r.isNamespace(v) && r.surelyLacks(v, name):
 				r.raiseFailure(&Failure{Type: "AttributeError", Text: text, Doubt: doubt}, nil)
 			default:

@@ -978,9 +978,12 @@ func (r *reducer) collects(l *logical, text []byte) bool {
 // table of texts: by such a table a package's __getattr__ says what became of names that older
 // releases had (numpy/_expired_attrs_2_0.py).
 func isAnswers(text []byte) bool {
-	name, value, found := bytes.Cut(text, []byte("="))
+	if len(text) > maxTable || !bytes.HasPrefix(text, []byte("__")) {
+		return false
+	}
+	name, value, _ := bytes.Cut(text, []byte("="))
 	name, value = bytes.TrimSpace(name), bytes.TrimSpace(value)
-	return found && len(text) <= maxTable && len(name) > 4 && bytes.HasPrefix(name, []byte("__")) && bytes.HasSuffix(name, []byte("__")) &&
+	return len(name) > 4 && bytes.HasSuffix(name, []byte("__")) &&
 		bytes.HasPrefix(value, []byte("{")) && bytes.HasSuffix(value, []byte("}")) && isTexts(value[1:len(value)-1])
 }
 
@@ -1307,7 +1310,7 @@ func (r *reducer) onlyName(l *logical) []byte {
 	return text[:n]
 }
 
-// boundWithin reports whether nothing but lines of a block binds a name.
+// boundWithin reports whether all lines that bind a name are lines of a block.
 func (r *reducer) boundWithin(name []byte, block, after int32) bool {
 	id, ok := r.ids.find(name)
 	if !ok {

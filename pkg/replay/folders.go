@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -23,8 +24,8 @@ type folder struct {
 }
 
 // folders imports the modules of the directories that a program imports one by one, in its
-// process, after its own imports: what its arguments decide at run time is not known to the
-// evaluator. A program that fails imports none.
+// process, after its own imports. The evaluator does not follow the program there: options that are
+// read at run time decide it. A program that fails imports none.
 func folders(st *starter, run *pyimport.Run, j job, tree *pyimport.Node) []*Start {
 	if j.python == nil || j.python.File == "" || tree.Failed != nil {
 		return nil
@@ -33,7 +34,11 @@ func folders(st *starter, run *pyimport.Run, j job, tree *pyimport.Node) []*Star
 	var list []*Start
 	for _, f := range st.re.packs.Folders {
 		if f := (&folder{f, st, run, j.start, home}); f.Opens(j.python.Args) && f.isPrograms() {
-			list = append(list, f.modules()...)
+			modules, left := f.modules()
+			list = append(list, modules...)
+			if left > 0 {
+				tree.Unknown = append(tree.Unknown, fmt.Sprintf("%d of the names in %s, which are more than are followed", left, path.Join(home, f.Dir)))
+			}
 		}
 	}
 	return list
@@ -49,14 +54,18 @@ func (f *folder) isPrograms() bool {
 	return true
 }
 
-// modules imports the modules of the directory, in the order of their names.
-func (f *folder) modules() []*Start {
+// modules imports the modules of the directory, in the order of their names, and returns how many
+// names are left.
+func (f *folder) modules() (list []*Start, left int) {
 	st, dir := f.st, path.Join(f.home, f.Dir)
 	var names []string
 	for e := range st.re.img.FS.In(RealPath(st.re.img.FS, dir)) {
-		if name := path.Base(e.Path); f.Takes(name) && len(names) < maxFolder {
+		if name := path.Base(e.Path); f.Takes(name) {
 			names = append(names, name)
 		}
+	}
+	if left = max(0, len(names)-maxFolder); left > 0 {
+		names = names[:maxFolder]
 	}
 	installed := map[string]bool{} // by a program that its directory runs first
 	for _, name := range names {
@@ -67,7 +76,6 @@ func (f *folder) modules() []*Start {
 	starts := slices.ContainsFunc(st.re.ev.Started.Programs, func(p startup.Program) bool {
 		return f.Installs(p.Args[:min(len(p.Args), 3)]) || p.Python != nil && f.Installs([]string{p.Python.File, p.Python.Module})
 	})
-	var list []*Start
 	for _, name := range names {
 		file := path.Join(dir, name)
 		if !strings.HasSuffix(name, ".py") {
@@ -82,7 +90,7 @@ func (f *folder) modules() []*Start {
 		}
 		list = append(list, &Start{Chain: f.by.Chain, Python: f.by.Python, Folder: f.Folder, Name: name, Tree: n})
 	}
-	return list
+	return list, left
 }
 
 // runsPrograms reports whether a module of a tree runs a program, as far as its source is followed.
