@@ -1209,6 +1209,7 @@ var packagePrograms = map[string][]string{
 	"libc6-dev": {"/usr/include/stdio.h"},
 	"patchelf":  {"/usr/bin/patchelf"},
 	"ffmpeg":    {"/usr/bin/ffmpeg"},
+	"git":       {"/usr/bin/git"},
 }
 
 // cudaImage returns the libraries of one of NVIDIA's runtime images, by their paths: the

@@ -122,6 +122,7 @@ func importFinding(pass *Pass, message string, failures []*replay.StartFailure) 
 	pass.adviseModule(&x, failures[0])
 	pass.adviseRequirements(&x, failures[0])
 	pass.adviseAddon(&x, failures[0])
+	pass.adviseProgram(&x, failures[0])
 	return x
 }
 
@@ -149,6 +150,22 @@ func (pass *Pass) adviseRequirements(x *Finding, f *replay.StartFailure) {
 	if path.Base(f.Path[1].File) == "__init__.py" && pass.Image.IsFile(file) {
 		pass.also(x, "requirements", packs.Values{"python": f.Start.Python, "file": file, "name": f.Start.Name})
 	}
+}
+
+// adviseProgram adds which package has a program that a statement runs, and that is not there.
+func (pass *Pass) adviseProgram(x *Finding, f *replay.StartFailure) {
+	if f.Program == "" || strings.Contains(f.Program, "/") {
+		return
+	}
+	v := packs.Values{"program": f.Program}
+	row := packs.PackagesWith(pass.Packs.Programs, f.Program)
+	if row == nil {
+		pass.also(x, "other-program", v)
+		return
+	}
+	v["apt"], v["apk"] = row.Apt, row.Apk
+	pass.also(x, "program", v)
+	x.Advice[len(x.Advice)-1].Packages = row
 }
 
 // adviseModule adds what to do about a module that is not there: the package may have it

@@ -29,6 +29,43 @@ func (m *Modules) validate() error {
 	return nil
 }
 
+// ProgramPackages says which packages of distributions have a program.
+type ProgramPackages struct {
+	Name     string    `yaml:"name"`
+	Packages *Packages `yaml:"packages"`
+	Sources  []string  `yaml:"sources"`
+}
+
+func (p *ProgramPackages) validate() error {
+	if p.Name == "" || p.Packages == nil || p.Packages.Apt == "" || p.Packages.Apk == "" || len(p.Sources) == 0 {
+		return fmt.Errorf("program %q: needs a name, packages of apt and apk, and sources", p.Name)
+	}
+	return nil
+}
+
+// PackagesWith returns the packages of distributions that have a program, or nil if none is known.
+func PackagesWith(list []*ProgramPackages, program string) *Packages {
+	for _, row := range list {
+		if row.Name == program {
+			return row.Packages
+		}
+	}
+	return nil
+}
+
+// Given are programs that an image has, or gets when it runs: no verdict rests on their absence.
+type Given struct {
+	Programs []string `yaml:"programs"`
+	Sources  []string `yaml:"sources"`
+}
+
+func (g *Given) validate() error {
+	if len(g.Programs) == 0 || len(g.Sources) == 0 {
+		return errors.New("given: a row needs programs and sources")
+	}
+	return nil
+}
+
 // RequirementOf returns the requirement that brings a module ("PyYAML" for yaml), or "" if none is
 // known.
 func RequirementOf(list []*Modules, module string) string {

@@ -47,14 +47,16 @@ type Sections struct {
 
 	// The sections below are about installed packages and what they need.
 
-	Pairs        []*Pair       `yaml:"pairs"`
-	Stacks       []*Stack      `yaml:"stacks"`
-	Carriers     []*Carrier    `yaml:"carriers"`
-	Exclusive    []*Exclusive  `yaml:"exclusive"`
-	CPUBuilds    []*CPUBuild   `yaml:"cpu_builds"`
-	Modules      []*Modules    `yaml:"modules"`
-	Pinned       []*Pinned     `yaml:"pinned"`
-	Capabilities []*Capability `yaml:"capabilities"`
+	Pairs        []*Pair            `yaml:"pairs"`
+	Stacks       []*Stack           `yaml:"stacks"`
+	Carriers     []*Carrier         `yaml:"carriers"`
+	Exclusive    []*Exclusive       `yaml:"exclusive"`
+	CPUBuilds    []*CPUBuild        `yaml:"cpu_builds"`
+	Modules      []*Modules         `yaml:"modules"`
+	Programs     []*ProgramPackages `yaml:"programs"`
+	Given        []*Given           `yaml:"given"`
+	Pinned       []*Pinned          `yaml:"pinned"`
+	Capabilities []*Capability      `yaml:"capabilities"`
 	// Mounts are directories to which something is mounted when the container starts.
 	Mounts KnownList `yaml:"mounts"`
 	// DriverExempt are files that have names of the driver's and belong to a distribution.

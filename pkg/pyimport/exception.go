@@ -161,9 +161,9 @@ func (e *exception) failure() *Failure {
 	}
 	switch {
 	case e.from != nil:
-		f.Type, f.Text, f.Cause = e.from.Type, e.from.Text, e.from.Cause
+		f.Type, f.Text, f.Cause, f.Program = e.from.Type, e.from.Text, e.from.Cause, e.from.Program
 	case e.after != nil:
-		f.Cause = e.after.Cause
+		f.Cause, f.Program = e.after.Cause, e.after.Program
 	}
 	return f
 }

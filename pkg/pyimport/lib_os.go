@@ -52,7 +52,6 @@ func init() {
 		"getmtime": notKnown("getmtime"), "getsize": notKnown("getsize"),
 	})
 	functions("glob", map[string]func(*Run, *args) value{"glob": globFiles, "iglob": globFiles})
-	functions("shutil", map[string]func(*Run, *args) value{"which": which})
 	functions("fnmatch", map[string]func(*Run, *args) value{"fnmatch": fnmatch, "fnmatchcase": fnmatch})
 	for _, name := range []string{"Path", "PurePath", "PosixPath", "PurePosixPath"} {
 		classModel("pathlib", name, makePath)
@@ -368,35 +367,6 @@ func stat(r *Run, a *args) value {
 		}
 		return unknownf("the state of a file")
 	})
-}
-
-func which(r *Run, a *args) value {
-	name, ok := a.text(0, "cmd")
-	if !ok {
-		return unknownf("a program")
-	}
-	if strings.Contains(name, "/") {
-		if is, _ := r.isFile(name).(bool); is {
-			return name
-		}
-		return nil
-	}
-	v, ok := r.env.get("PATH")
-	p, known := v.(string)
-	if ok && !known {
-		return unknownf("PATH")
-	}
-	if !ok {
-		p = "/bin:/usr/bin"
-	}
-	for _, dir := range strings.Split(p, ":") {
-		file := joinPath([]string{dir, name})
-		e, _, ok := r.src.fs.Lookup(r.absolute(file))
-		if ok && !e.IsDir() && e.Mode&0o111 != 0 {
-			return file
-		}
-	}
-	return nil
 }
 
 // matchName matches a name with a pattern of fnmatch.

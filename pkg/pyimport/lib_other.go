@@ -113,10 +113,6 @@ func init() {
 		"getLogger": notKnown("getLogger"), "debug": nothing, "info": nothing, "warning": nothing, "error": nothing,
 		"exception": nothing, "log": nothing, "basicConfig": nothing,
 	})
-	functions("subprocess", map[string]func(*Run, *args) value{
-		"run": program, "check_output": program, "check_call": program, "call": program, "Popen": program,
-		"getoutput": program, "getstatusoutput": program,
-	})
 }
 
 // buildVars imports the module of the standard library with the variables of the
@@ -146,15 +142,6 @@ func buildPath(r *Run, _ *args) value {
 func nothing(*Run, *args) value { return nil }
 
 func quiet(*Run, *args) value { return &quietContext{} }
-
-// RunsProgram is the reason in [Node.Unknown] of a statement that runs another program.
-const RunsProgram = "the result of a program that is run"
-
-// program is a call of subprocess: the result of another program is not known.
-func program(r *Run, _ *args) value {
-	r.note(RunsProgram)
-	return unknownf("the result of a program")
-}
 
 func pythonVersion(r *Run, _ *args) value {
 	if v, ok := r.sys.names.m["version"].(string); ok {

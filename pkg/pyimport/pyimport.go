@@ -45,6 +45,8 @@ type Failure struct {
 	Cause error `json:"-"`
 	// Lacks is the attribute that a module has refused, for such an AttributeError, or nil.
 	Lacks *Lack `json:"-"`
+	// Program is the program that the failing statement runs and that is not there, or "".
+	Program string `json:"-"`
 }
 
 // Lack is a name that a module does not have: the module, its file, and the name.

@@ -101,6 +101,8 @@ type Options struct {
 	Cwd  string            // absolute; "/" if empty
 	// Machine is os.uname().machine and platform.machine(); "x86_64" if empty.
 	Machine string
+	// Given are names of programs that may be there although the image does not have them.
+	Given []string
 	// Steps limits the statements and expressions that are evaluated; 0 for 20 million.
 	Steps int
 	// Modules limits the modules that are imported; 0 for 20,000.

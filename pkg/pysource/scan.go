@@ -184,7 +184,7 @@ var hotWords = map[string]uint16{
 	"entry_points": hot, "iter_entry_points": hot, "load_entry_point": hot, "iter_modules": hot, "walk_packages": hot, "extend_path": hot, "addsitedir": hot,
 	"meta_path": hot, "path_hooks": hot, "ImportError": hot, "ModuleNotFoundError": hot, "LazyLoader": hot, "runpy": hot, "run_module": hot, "run_path": hot,
 	"modules": hot, "path": hot, // of sys
-	"environ": warm, "getenv": warm, "putenv": warm, "unsetenv": warm, "exit": warm, "_exit": warm, "execv": hot, "execve": hot, "execvp": hot, "execvpe": hot, "execl": hot, "execlp": hot,
+	"environ": warm, "getenv": warm, "putenv": warm, "unsetenv": warm, "exit": warm, "_exit": warm, "execv": hot, "execve": hot, "execvp": hot, "execvpe": hot, "execl": hot, "execlp": hot, "run": hot, "call": hot, "check_output": hot, "check_call": hot, "Popen": hot,
 	"yield": yields,
 	// versioneer's constant with the release, which get_versions returns (versioneer.py)
 	"version_json": place,
@@ -206,8 +206,22 @@ func wordFlags(src []byte, i, j int) uint16 {
 		if after {
 			return 0
 		}
+	case "run", "call", "Popen", "check_output", "check_call":
+		if !namesProgram(src[j:]) || (j-i) < len("Popen") && !bytes.HasSuffix(src[:i], []byte("subprocess.")) {
+			return 0
+		}
 	}
 	return f
+}
+
+// namesProgram reports whether the arguments of a call begin with a text, or a list that does so: the
+// name of a program.
+func namesProgram(src []byte) bool {
+	n := 0
+	for n < len(src) && n < 3 && bytes.IndexByte([]byte("([ "), src[n]) >= 0 {
+		n++
+	}
+	return n > 1 && n < len(src) && classes[src[n]] == clQuote
 }
 
 // scanner splits a source into logical lines, in one pass that looks at no more than it

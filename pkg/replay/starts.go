@@ -53,6 +53,7 @@ type starter struct {
 	sources *pyimport.Sources
 	known   map[imported]*followed // the imports of frameworks
 	left    []*Start               // that are too many
+	given   []string               // programs, packs.Given
 	spent   atomic.Int64           // steps of all that were followed
 }
 
@@ -62,7 +63,11 @@ func newStarter(re *replayer) *starter {
 	if re.img.Parsed == nil {
 		re.img.Parsed = new(pyimport.Parsed)
 	}
-	return &starter{re: re, sources: pyimport.NewSources(fsys, re.img.Parsed, func(file string) ([]byte, bool) {
+	var given []string
+	for _, row := range re.packs.Given {
+		given = append(given, row.Programs...)
+	}
+	return &starter{re: re, given: given, sources: pyimport.NewSources(fsys, re.img.Parsed, func(file string) ([]byte, bool) {
 		e, _, ok := fsys.Lookup(file)
 		if !ok || e.Type != layers.Regular || e.Content == nil && e.Size > 0 {
 			return nil, false
@@ -443,7 +448,9 @@ func (st *starter) process(j job, steps int) (*pyimport.Run, *pythonHost) {
 	if host == nil {
 		return nil, nil
 	}
-	run := pyimport.New(st.sources, in, host, pyimport.Options{Env: j.env, Cwd: j.options.Cwd, Machine: unameOf[st.re.files.Machine], Steps: steps})
+	run := pyimport.New(st.sources, in, host, pyimport.Options{
+		Env: j.env, Cwd: j.options.Cwd, Machine: unameOf[st.re.files.Machine], Given: st.given, Steps: steps,
+	})
 	if !j.options.NoSite {
 		run.Site()
 	}
