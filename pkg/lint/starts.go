@@ -208,6 +208,9 @@ func (pass *Pass) adviseModule(x *Finding, f *replay.StartFailure) {
 		pass.also(x, "own-module", v)
 		return
 	}
+	if pass.adviseOwners(x, v) {
+		return
+	}
 	pass.also(x, "no-module", v)
 	pass.adviseRequired(x, name)
 }
@@ -268,10 +271,22 @@ func (pass *Pass) adviseName(x *Finding, f *replay.StartFailure, lack *pyimport.
 	if f.Type == "AttributeError" {
 		v["uses"] = "uses"
 	}
+	v["releases"] = pass.Packs.Fitting(of.Name, pass.Packages.Version(p, of), lack.Module, lack.Name)
 	if m := removedIn.FindStringSubmatch(f.Text); m != nil && strings.EqualFold(m[1], of.Name) {
-		v["release"] = m[2]
+		v["releases"] = "<" + m[2]
 	}
+	v["place"] = belowSite(p, lack.File)
 	pass.adviseRelease(x, ofName, p, of, v)
+}
+
+// belowSite returns the path of a file below the directory of packages of a Python that has it, or "".
+func belowSite(p *inventory.Python, file string) string {
+	for _, site := range p.Sites {
+		if rest, ok := strings.CutPrefix(file, site+"/"); ok {
+			return rest
+		}
+	}
+	return ""
 }
 
 // adviseRequired adds where a module that is not there may come from: the package with the

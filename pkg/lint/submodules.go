@@ -32,21 +32,23 @@ func (pass *Pass) adviseSubmodule(x *Finding, f *replay.StartFailure, v packs.Va
 	if of == nil || isShared(path.Dir(file), wheels) {
 		return false
 	}
+	v["releases"] = pass.Packs.Fitting(of.Name, pass.Packages.Version(p, of), parent, v["module"][i+1:])
+	v["place"] = strings.ReplaceAll(v["module"], ".", "/") + "/__init__.py"
 	pass.adviseRelease(x, ofSubmodule, p, of, v)
 	return true
 }
 
 // releaseClauses are the clauses about something that an installed release of a package lacks: the
-// package itself uses it, another package, or the program; or the release that removed it is known.
-type releaseClauses struct{ own, other, program, removed string }
+// package itself uses it, another package, or the program; or the releases that have it are known.
+type releaseClauses struct{ own, other, program, known string }
 
 var (
 	ofName      = releaseClauses{"name-of-own", "name-of-other", "name-of-program", "name-removed"}
-	ofSubmodule = releaseClauses{own: "submodule-of-own", other: "submodule-of-other", program: "submodule-of-program"}
+	ofSubmodule = releaseClauses{"submodule-of-own", "submodule-of-other", "submodule-of-program", "submodule-removed"}
 )
 
 // adviseRelease adds which releases do not fit: that of a package, which lacks something, and that of
-// what uses it. The release that removed it is in v, if it is known.
+// what uses it. The releases that have it, and the file in which it is, are in v, if they are known.
 func (pass *Pass) adviseRelease(x *Finding, c releaseClauses, p *inventory.Python, of *inventory.Package, v packs.Values) {
 	v["package"], v["version"] = of.Name, pass.Packages.Version(p, of)
 	v["by"] = path.Base(x.Affected[0])
@@ -58,8 +60,8 @@ func (pass *Pass) adviseRelease(x *Finding, c releaseClauses, p *inventory.Pytho
 	switch {
 	case by == of:
 		clause = c.own
-	case v["release"] != "":
-		clause = c.removed
+	case v["releases"] != "":
+		clause = c.known
 	case by == nil:
 		clause = c.program
 	}
@@ -80,6 +82,29 @@ func (pass *Pass) isOwn(x *Finding, f *replay.StartFailure, module string) bool 
 		_, of, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, file))
 		return of != nil || strings.Contains(file, "-packages/")
 	})
+}
+
+// adviseOwners adds that two packages have the file which imports a module that is not there: it may be
+// the file of the wrong one (fitz of PyPI, and PyMuPDF). It reports whether it has.
+func (pass *Pass) adviseOwners(x *Finding, v packs.Values) bool {
+	if len(x.Affected) == 0 {
+		return false
+	}
+	file := replay.RealPath(pass.Image.FS, x.Affected[0])
+	p, _, wheels := pass.Packages.OwnerOf(file)
+	var owners []*inventory.Package
+	for _, pkg := range wheels.Sorted() {
+		if _, ok := pkg.Files[file]; ok {
+			owners = append(owners, pkg)
+		}
+	}
+	if len(owners) != 2 {
+		return false
+	}
+	v["file"], v["package"], v["other"] = belowSite(p, file), owners[0].Name, owners[1].Name
+	v["version"], v["other-version"] = owners[0].Version, owners[1].Version
+	pass.also(x, "two-owners", v)
+	return true
 }
 
 // adviseHidden adds that a file of the program has the name of an installed package, so that an

@@ -99,10 +99,14 @@ type Use struct {
 	Severity Severity `yaml:"severity"`
 	// Own is the reason for which a miss is only a note if the framework's own copy of the
 	// library opens the part; empty: it is as severe as elsewhere.
-	Own    string `yaml:"own"`
-	Effect string `yaml:"effect"`
-	Error  string `yaml:"error"`
-	Also   []Also `yaml:"also"`
+	Own string `yaml:"own"`
+	// AskedBy are patterns of the distributions whose use of the framework opens the part. If none
+	// of them is installed beside it, a miss is only a note, for the reason Why.
+	AskedBy []string `yaml:"asked_by"`
+	Why     string   `yaml:"why"`
+	Effect  string   `yaml:"effect"`
+	Error   string   `yaml:"error"`
+	Also    []Also   `yaml:"also"`
 }
 
 // Refusal is a framework's check that fails if a library is older than the one that its
@@ -226,6 +230,12 @@ func (f *Framework) checkUses() error {
 	for _, u := range f.Uses {
 		if !strings.Contains(u.Part, "/") || !u.Never && u.Severity != "" && !u.Severity.known() {
 			return fmt.Errorf("uses: %q: needs a part (id/part), and a severity that is error, warning or note", u.Part)
+		}
+		if (len(u.AskedBy) == 0) != (u.Why == "") {
+			return fmt.Errorf("uses: %q: asked_by needs why", u.Part)
+		}
+		if err := checkPatterns("asked_by", u.AskedBy); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 )
 
@@ -27,6 +29,49 @@ func (m *Modules) validate() error {
 		}
 	}
 	return nil
+}
+
+// Names are names that a release of a package has lost, or is the first to have.
+type Names struct {
+	Package string `yaml:"package"`
+	// Removed is the first release without the names, Added the first with them. One of both is set.
+	Removed string              `yaml:"removed"`
+	Added   string              `yaml:"added"`
+	Names   map[string][]string `yaml:"names"` // by module; submodules as well
+	Sources []string            `yaml:"sources"`
+}
+
+func (n *Names) validate() error {
+	if n.Package == "" || (n.Removed == "") == (n.Added == "") || len(n.Names) == 0 || len(n.Sources) == 0 {
+		return fmt.Errorf("names of %q: needs a package, one of removed and added, names and sources", n.Package)
+	}
+	return version.CheckRange(n.lacks())
+}
+
+// lacks is the range of the releases without the names.
+func (n *Names) lacks() string {
+	if n.Removed != "" {
+		return ">=" + n.Removed
+	}
+	return "<" + n.Added
+}
+
+// Fitting returns the releases of a package that have a name of a module, as a specifier, if a release
+// of it does not and the packs know why; or "".
+func (p *Packs) Fitting(pkg, release, module, name string) string {
+	for _, row := range p.Names {
+		if Normal(row.Package) != Normal(pkg) || !slices.Contains(row.Names[module], name) {
+			continue
+		}
+		if lacks, known := ParseRelease(release).Within(row.lacks()); !lacks || !known {
+			continue
+		}
+		if row.Removed != "" {
+			return "<" + row.Removed
+		}
+		return ">=" + row.Added
+	}
+	return ""
 }
 
 // ProgramPackages says which packages of distributions have a program.

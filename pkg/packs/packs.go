@@ -55,6 +55,7 @@ type Sections struct {
 	Modules      []*Modules         `yaml:"modules"`
 	Programs     []*ProgramPackages `yaml:"programs"`
 	Given        []*Given           `yaml:"given"`
+	Names        []*Names           `yaml:"names"`
 	Pinned       []*Pinned          `yaml:"pinned"`
 	Capabilities []*Capability      `yaml:"capabilities"`
 	// Mounts are directories to which something is mounted when the container starts.

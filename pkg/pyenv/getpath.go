@@ -37,6 +37,10 @@ func (b *boot) locate() {
 	}
 	if v := b.getenv("PYTHONPATH"); v != "" {
 		for _, p := range splitPath(v) {
+			if strings.Contains(p, unknownPart) {
+				b.unknown("a directory of PYTHONPATH is not known")
+				continue
+			}
 			b.paths = append(b.paths, abs(b.o.Cwd, p))
 		}
 	}
@@ -46,6 +50,9 @@ func (b *boot) locate() {
 	}
 	b.paths = append(b.paths, b.StdLib, b.BaseExecPrefix+"/"+b.PlatLibDir+"/"+b.subdir+"/lib-dynload")
 }
+
+// unknownPart stands for a part of a variable that is not known (startup.Hole).
+const unknownPart = "\x00"
 
 // splitPath splits a list of directories, of which only the first maxEntries count.
 func splitPath(v string) []string {

@@ -108,6 +108,7 @@ func init() {
 		"findall": notKnown("findall"), "split": notKnown("split"), "finditer": notKnown("finditer"),
 		"escape": notKnown("escape"), "subn": notKnown("subn"),
 	})
+	functions("copy", map[string]func(*Run, *args) value{"copy": copyOf})
 	functions("atexit", map[string]func(*Run, *args) value{"register": identity})
 	functions("logging", map[string]func(*Run, *args) value{
 		"getLogger": notKnown("getLogger"), "debug": nothing, "info": nothing, "warning": nothing, "error": nothing,
@@ -137,6 +138,18 @@ func (r *Run) buildVars() value {
 func buildPath(r *Run, _ *args) value {
 	r.buildVars()
 	return unknownf("a path of sysconfig")
+}
+
+// copyOf is copy.copy: another list or dict with the same items.
+func copyOf(r *Run, a *args) value {
+	v, _ := a.get(0, "x")
+	switch v.(type) {
+	case nil, bool, int64, float64, string, *tuple:
+		return v
+	case *list, *dict:
+		return r.call(r.getattr(v, "copy"), &args{})
+	}
+	return unknownf("a copy")
 }
 
 func nothing(*Run, *args) value { return nil }

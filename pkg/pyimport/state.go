@@ -341,8 +341,23 @@ func (l *list) snapshot() any { return listState{l.items, l.open} }
 func (l *list) restore(s any) { t := s.(listState); l.items, l.open = t.items, t.open }
 func (l *list) join(a, b any, why *unknown) {
 	x, y := a.(listState), b.(listState)
+	if n := len(y.items) - len(x.items); !x.open && !y.open && n != 0 { // one of both has more at its front
+		short, long := x.items, y.items
+		if n < 0 {
+			short, long = long, short
+		}
+		if n = len(long) - len(short); n <= maxFront && len(short) > 0 && sameAll(short, long[n:]) {
+			front := slices.Repeat([]value{why}, n)
+			l.items, l.open = append(front, short...), false
+			return
+		}
+	}
 	l.items, l.open = joinItems(x.items, y.items, why), x.open || y.open || len(x.items) != len(y.items)
 }
+
+// maxFront limits the items that a list may perhaps have more at its front, as sys.path after
+// `if d not in sys.path: sys.path.insert(0, d)`.
+const maxFront = 4
 
 func (s *set) snapshot() any { return listState{s.items, s.open} }
 func (s *set) restore(v any) { t := v.(listState); s.items, s.open = t.items, t.open }

@@ -68,6 +68,12 @@ func (pa *Packages) distAround(p string, names []string) Dist {
 	return Dist{}
 }
 
+// surelyLacks reports whether none of the distributions around a path has one of the names, which may
+// be patterns. It is false if no distributions are known there.
+func (pa *Packages) surelyLacks(p string, names []string) bool {
+	return pa.distAround(p, names).Name == "" && pa.distAround(p, []string{"*"}).Name != ""
+}
+
 // DistOf returns the distribution that brings a library, or the zero Dist: the wheel whose RECORD
 // lists it, else the first one around it.
 func (pa *Packages) DistOf(real string) Dist {

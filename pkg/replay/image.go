@@ -8,6 +8,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/pyimport"
 	"github.com/imgcheck/imgcheck/pkg/targets"
 )
@@ -73,6 +74,19 @@ func (img *Image) LayerRef(i int) *LayerRef {
 		return nil
 	}
 	return &LayerRef{Index: i + 1, Digest: infos[i].Digest, CreatedBy: infos[i].CreatedBy}
+}
+
+// mentions reports whether an instruction of the image's build has a word that matches a pattern of
+// names of distributions.
+func (img *Image) mentions(names []string) bool {
+	for _, info := range img.FS.Layers {
+		for word := range strings.FieldsFuncSeq(info.CreatedBy, func(c rune) bool { return strings.ContainsRune(" \t\n'\"=<>~!;&|[](),", c) }) {
+			if packs.MatchAny(names, packs.Normal(word)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Removed returns the deleted files called name, or name followed by a dot and more.

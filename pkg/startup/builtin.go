@@ -285,7 +285,7 @@ func (s *shell) execBuiltin(n syntax.Node, argv []string) flow {
 func (s *shell) eval(n syntax.Node, argv []string) flow {
 	src := strings.Join(argv[1:], " ")
 	if !Known(src) {
-		if s.hook(src) {
+		if s.hook(src) || prints(src) {
 			return goesOn
 		}
 		s.unknown(n, "the text that eval runs is not known: "+short(src))
@@ -300,6 +300,13 @@ func (s *shell) eval(n syntax.Node, argv []string) flow {
 	}
 	defer func() { s.sourced-- }()
 	return s.run(&text{src: src, link: s.link(n)})
+}
+
+// prints reports whether a text that is not known whole is one command, which prints its arguments:
+// `eval "echo \"$line\""` fills in the variables of a template.
+func prints(src string) bool {
+	command, args, _ := strings.Cut(strings.TrimLeft(src, " \t"), " ")
+	return (command == "echo" || command == "printf") && !strings.ContainsAny(strings.ReplaceAll(args, Hole, ""), ";&|\n`$()")
 }
 
 // dot is source and `.`: it runs a file in the shell.

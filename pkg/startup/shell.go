@@ -513,9 +513,10 @@ func (s *shell) unknown(n syntax.Node, why string) {
 // all those that decide where libraries and modules are found.
 func (s *shell) runUnknown() {
 	s.blind, s.status, s.w.changed = true, eitherWay, true
-	for _, name := range []string{"LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH"} {
+	for _, name := range []string{"LD_LIBRARY_PATH", "LD_PRELOAD"} {
 		s.vars[name] = variable{value: Hole, exported: true}
 	}
+	s.vars["PYTHONPATH"] = variable{value: Hole + ":" + s.vars["PYTHONPATH"].value, exported: true} // what it may add comes first
 }
 
 // exec follows a program that the shell starts. replace means that the shell becomes it.
