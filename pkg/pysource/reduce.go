@@ -428,6 +428,9 @@ func (r *reducer) findHot() {
 		case l.kind == defLine && l.fn < 0 && l.flags&inClass == 0 && string(definedName(r.bytesOf(l))) == "__getattr__":
 			r.live(int32(i), full)
 		}
+		if l.parent >= 0 && r.givesNames(l.parent) {
+			r.keepMember(int32(i))
+		}
 		if l.kind == defLine && l.flags&inClass != 0 && l.parent >= 0 && finds(definedName(r.bytesOf(l))) {
 			r.keepImporter(l.parent)
 		}
@@ -554,6 +557,23 @@ func finds(name []byte) bool { return string(name) == "find_spec" || string(name
 // its own place: what it hands on to decides which submodules are found (torch.backends).
 func (r *reducer) standsForModule(l *logical) bool {
 	return string(definedName(r.bytesOf(l))) == "__getattr__" && bytes.Contains(r.bytesOf(&r.lines[l.parent]), []byte("ModuleType"))
+}
+
+// givesNames reports whether a line is a class in place of a module's __getattr__: its decorator makes the
+// function of the class's members (Matplotlib).
+func (r *reducer) givesNames(class int32) bool {
+	l := &r.lines[class]
+	return l.kind == classLine && l.fn < 0 && l.parent < 0 && string(definedName(r.bytesOf(l))) == "__getattr__"
+}
+
+// keepMember keeps a member of a class, a method by its name.
+func (r *reducer) keepMember(i int32) {
+	switch l := &r.lines[i]; {
+	case l.kind == defLine:
+		r.live(i, stub)
+	case l.kind == decorator, l.flags&assigns != 0:
+		r.keep(i, full)
+	}
 }
 
 // keepInit keeps the attributes that the construction of a class sets.

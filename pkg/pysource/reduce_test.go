@@ -383,6 +383,25 @@ def __getattr__(attr):#17
  raise AttributeError(f"module {__name__!r} has no attribute {attr!r}")#23
 #: Scalar zeros late __table__ texts
 `},
+		{"a class in place of a module's __getattr__", `from . import api
+@api.caching
+class __getattr__:
+    limit = 1
+    @property
+    def release(self):
+        return 1
+class Other:
+    @property
+    def release(self):
+        return 1
+`, `from.import api
+@api.caching
+class __getattr__:
+ limit=1
+ @property
+ def release(self):return ?
+#: Other
+`},
 		{"the release, and the text of an exception", `import json
 version_json = '''
 {"version": "1.24.2", "date": "2023-02-05T11:25:52-0500", "dirty": false, "error": null}
