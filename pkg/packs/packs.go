@@ -23,6 +23,7 @@ type Sections struct {
 	Dlopens    []*Dlopens         `yaml:"dlopens"`
 	Plugins    []*Plugin          `yaml:"plugins"`
 	Folders    []*Folder          `yaml:"folders"`
+	Attributes []*Attribute       `yaml:"attributes"`
 	Backends   []*Backend         `yaml:"backends"`
 	Needs      []*Need            `yaml:"needs"`
 	Choices    []*Choice          `yaml:"choices"`

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/pyenv"
 	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
@@ -122,14 +123,20 @@ func (r *Run) mayFind(m *module, name string) bool {
 }
 
 // mayBeSet reports whether the code of an extension module of the same package that is
-// loaded may set the name: it has the name in its data, or may make modules.
+// loaded may set the name: it has the name in its data, or may make modules. One that was loaded
+// before a package without __init__, whose name it does not have either, cannot have seen that
+// package.
 func (r *Run) mayBeSet(m *module, name string) bool {
 	root, _, _ := strings.Cut(m.name, ".")
+	namespace := r.isNamespace(m)
 	for _, x := range r.extensions {
 		if own, _, _ := strings.Cut(x.name, "."); own != root {
 			continue
 		}
 		o := r.objectOf(x.file)
+		if namespace && x.begun < m.begun && o != nil && o.Modules != nil && !mentions(o.Modules, m.name) {
+			continue
+		}
 		if o == nil || o.Modules == nil || slices.Contains(o.Modules.Names, m.name+"."+name) || slices.Contains(o.Modules.Idents, name) || slices.Contains(o.Modules.Strings, name) ||
 			!isCython(o.Modules) && (o.Symbols.Takes("PyImport_AddModule") || o.Symbols.Takes("PyImport_GetModuleDict")) {
 			return true
@@ -155,4 +162,10 @@ func hasWord(text []byte, name string) bool {
 
 func isWord(b byte) bool {
 	return b == '_' || b >= 0x80 || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
+}
+
+// mentions reports whether the data of an extension module has the dotted name of a module, or of
+// something in it.
+func mentions(data *elfdeps.Modules, module string) bool {
+	return slices.ContainsFunc(slices.Concat(data.Names, data.Strings), func(s string) bool { return s == module || strings.HasPrefix(s, module+".") })
 }

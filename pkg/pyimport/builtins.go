@@ -324,9 +324,12 @@ func init() {
 		"exec":    execText,
 		"eval":    evalText,
 		"dir":     func(r *Run, a *args) value { return r.dir(a) },
-		"vars": func(_ *Run, a *args) value {
+		"vars": func(r *Run, a *args) value {
 			if m, ok := a.pos[0].(*module); ok {
 				return &moduleDict{m}
+			}
+			if c, ok := a.pos[0].(*class); ok && c.def != nil && len(c.bases) == 0 && c.known() && c.attrs.open == "" {
+				return r.classDict(c)
 			}
 			return unknownf("vars()")
 		},

@@ -1,7 +1,9 @@
 package pyimport
 
 import (
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -30,6 +32,25 @@ func atStart(names []string, cython bool) []string {
 		late = lateCython
 	}
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(late, name) })
+}
+
+// sortOwn sorts those names that are of a module's own package. The data does not tell the order of a
+// module's declarations, in which its code imports; most sources list them by name.
+func sortOwn(names []string, module string) {
+	root, _, _ := strings.Cut(module, ".")
+	var own []string
+	isOwn := func(name string) bool { return strings.HasPrefix(name, root+".") }
+	for _, name := range names {
+		if isOwn(name) {
+			own = append(own, name)
+		}
+	}
+	slices.Sort(own)
+	for i, name := range names {
+		if isOwn(name) {
+			names[i], own = own[0], own[1:]
+		}
+	}
 }
 
 // unpackers returns those of the identifiers of a Cython module that are modules with a function
@@ -121,15 +142,66 @@ const reduced = "__reduce_cython__"
 
 // failsAgain raises the exception of a Cython module whose code runs a second time in a process, after
 // an import in it has failed: its classes have handed on the method, and do not have it any more
-// (__Pyx_setup_reduce in Cython/Utility/ExtensionTypes.c). It reports whether it did.
+// (__Pyx_setup_reduce in Cython/Utility/ExtensionTypes.c). It reports whether it did. The code of Cython
+// 3.3 or later passes that point again (pandas 3 does).
 func (r *Run) failsAgain(m *module, file string) bool {
 	o := r.objectOf(file)
-	if !r.begun[file] || o == nil || o.Modules == nil || !slices.Contains(o.Modules.Idents, reduced) && !slices.Contains(o.Modules.Strings, reduced) {
+	if !r.begun[file] || o == nil || o.Modules == nil || slices.ContainsFunc(slices.Concat(o.Modules.Names, o.Modules.Idents), runsAgain) || !slices.Contains(o.Modules.Idents, reduced) && !slices.Contains(o.Modules.Strings, reduced) {
 		return false
 	}
 	r.raiseFailure(&Failure{Type: "KeyError", Text: "'" + reduced + "'", Doubt: perhapsLater}, r.node)
 	r.node.Failed = r.raised.from
 	return true
+}
+
+// runsAgain reports whether a name is that of the types which modules by Cython 3.3 or later share
+// (_cython_3_3_0).
+func runsAgain(name string) bool {
+	v, ok := strings.CutPrefix(name, "_cython_")
+	parts := strings.FieldsFunc(v, func(c rune) bool { return c == '_' || c == '.' })
+	if !ok || len(parts) < 2 {
+		return false
+	}
+	major, err := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	return err == nil && err2 == nil && (major > 3 || major == 3 && minor >= 3)
+}
+
+// lacksCapsule raises the exception of PyCapsule_Import for a capsule that an extension module of a package
+// has put into the package, if the package was executed again since: the extension module was not, and
+// the new package does not have it. It reports whether it did.
+func (r *Run) lacksCapsule(data *elfdeps.Modules) bool {
+	if !r.certain() || r.trial != nil {
+		return false
+	}
+	for _, name := range data.Names {
+		mod, attr, dotted := cutLast(name)
+		v, _ := r.modules.get(mod)
+		m, ok := v.(*module)
+		if !dotted || !strings.HasSuffix(attr, "API") || !ok || m.extension || m.maybe != "" {
+			continue
+		}
+		if _, set := m.names.get(attr); set {
+			continue
+		}
+		before, since := false, false
+		for _, x := range r.extensions {
+			if o := r.objectOf(x.file); strings.HasPrefix(x.name, mod+".") && o != nil && o.Modules != nil && !isCython(o.Modules) && slices.Contains(o.Modules.Names, name) {
+				before, since = before || x.begun < m.begun, since || x.begun > m.begun
+			}
+		}
+		if !before || since {
+			continue
+		}
+		text := "module '" + mod + "' has no attribute '" + attr + "'"
+		if m.loading {
+			text = "partially initialized " + text + " (most likely due to a circular import)"
+		}
+		r.raiseFailure(&Failure{Type: "AttributeError", Text: text, Doubt: perhapsLater}, r.node)
+		r.node.Failed = r.raised.from
+		return true
+	}
+	return false
 }
 
 // lacksLost begins the text of [Run.lacksSibling], before the name.
@@ -139,7 +211,8 @@ const lacksLost = "cannot import name "
 // that names the package, asks for an extension module which its distribution has lost
 // (__Pyx_ImportFrom in Cython/Utility/ImportExport.c), and reports whether it did. The strings of a
 // module by Cython 3.2 or later tell such a statement from `import PACKAGE.NAME`, which has the
-// whole name.
+// whole name. If other modules of the package take the lost one by its whole name, the name alone is
+// rather another thing: a method, or a module that a function imports.
 func (r *Run) lacksSibling(m *module, data *elfdeps.Modules) bool {
 	if !r.certain() || r.trial != nil {
 		return false
@@ -151,7 +224,7 @@ func (r *Run) lacksSibling(m *module, data *elfdeps.Modules) bool {
 		}
 		for pkg := own; pkg != ""; pkg, _, _ = cutLast(pkg) {
 			full := pkg + "." + name
-			if pkg != own && !slices.Contains(data.Strings, pkg) || slices.Contains(data.Strings, full) || slices.Contains(data.Names, full) || !r.lostOwn(full) || r.forgone[forgoneKey(r.node, full)] {
+			if pkg != own && !slices.Contains(data.Strings, pkg) || slices.Contains(data.Strings, full) || slices.Contains(data.Names, full) || !r.lostOwn(full) || r.forgone[forgoneKey(r.node, full)] || pkg == own && r.namedBeside(m, full) {
 				continue
 			}
 			v, _ := r.modules.get(pkg)
@@ -169,4 +242,13 @@ func (r *Run) lacksSibling(m *module, data *elfdeps.Modules) bool {
 		}
 	}
 	return false
+}
+
+// namedBeside reports whether another extension module in a module's directory has a dotted name in its
+// data, as one that imports the module of that name, or takes its types, does.
+func (r *Run) namedBeside(m *module, name string) bool {
+	return slices.ContainsFunc(r.glob(path.Dir(m.file)+"/*.so"), func(file string) bool {
+		o := r.objectOf(file)
+		return file != m.file && o != nil && o.Modules != nil && isCython(o.Modules) && (slices.Contains(o.Modules.Names, name) || slices.Contains(o.Modules.Strings, name))
+	})
 }

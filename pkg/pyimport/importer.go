@@ -35,6 +35,9 @@ type module struct {
 	// refused are the exceptions for the names for which its own __getattr__ certainly raises
 	// AttributeError.
 	refused map[string]*exception
+	// denied are the names for which what stands in for its __getattr__ certainly raises
+	// AttributeError: a function of its own, or one that a decorator has made.
+	denied map[string]bool
 	// skipped are the names that its top level would bind, but for an exception which it has
 	// caught, each with the doubt about that exception.
 	skipped map[string]string
@@ -465,6 +468,7 @@ func (r *Run) loadExtension(m *module, file string) {
 		if m.name == "torch._C" {
 			r.torchParts(m, file)
 		}
+		r.presetBuilt(m, file)
 		if r.failsAgain(m, file) {
 			return
 		}
@@ -479,6 +483,17 @@ func (r *Run) loadExtension(m *module, file string) {
 	r.raiseFailure(f, r.node)
 	if f.Doubt != "" && !r.expected(r.raised) {
 		r.raised = nil
+	}
+}
+
+// presetBuilt sets the attributes of an extension module that say for what it was built.
+func (r *Run) presetBuilt(m *module, file string) {
+	o := r.objectOf(file)
+	if r.opt.Built == nil || o == nil || o.Unexamined() != "" {
+		return
+	}
+	for name, is := range r.opt.Built(m.name, o.Needed) {
+		m.names.put(name, is)
 	}
 }
 
@@ -519,7 +534,11 @@ func (r *Run) extensionImports(m *module, file string) {
 			names = append(names, r.required(m, o.Modules.Idents)...)
 			known = len(names)
 		}
-		names = append(names, atStart(o.Modules.Names, cython)...)
+		dotted := atStart(o.Modules.Names, cython)
+		if cython {
+			sortOwn(dotted, m.name)
+		}
+		names = append(names, dotted...)
 		if len(o.Modules.Strings) == 0 { // else these are names of the generator and of declarations
 			names = append(names, r.ownNames(m, o.Modules.Idents)...)
 		}
@@ -535,6 +554,9 @@ func (r *Run) extensionImports(m *module, file string) {
 		return
 	}
 	if r.importAtStart(names[:known]); r.raised != nil {
+		return
+	}
+	if o != nil && o.Modules != nil && r.lacksCapsule(o.Modules) {
 		return
 	}
 	if known < len(names) {
@@ -568,7 +590,9 @@ func (r *Run) stringImports(m *module, list []string) []string {
 		}
 	}
 	names := append(r.required(m, idents), slices.DeleteFunc(atStart(dotted, true), func(name string) bool { return r.notRequired(m, name) })...)
-	names = append(names, r.ownNames(m, idents)...)
+	names = append(names, slices.DeleteFunc(r.ownNames(m, idents), func(name string) bool {
+		return r.in.Resolve(name).Kind == pyenv.Missing && r.lostOwn(name) && r.namedBeside(m, name) // see lacksSibling
+	})...)
 	return append(names, r.standardNames(idents)...)
 }
 
@@ -1191,6 +1215,12 @@ func (r *Run) moduleAttr(m *module, name string) (value, bool) {
 	v := r.call(get, &args{pos: []value{name}})
 	r.tries = r.tries[:len(r.tries)-1]
 	if e := r.raised; e != nil && e.is(r, "AttributeError") {
+		if r.certain() && e.doubt == "" && e.from == nil {
+			if m.denied == nil {
+				m.denied = map[string]bool{}
+			}
+			m.denied[name] = true
+		}
 		if r.certain() && e.doubt == "" && e.from == nil && !e.vague && e.in != nil && e.in.module == m && e.in.partial == "" {
 			if m.refused == nil {
 				m.refused = map[string]*exception{}

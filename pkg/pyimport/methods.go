@@ -901,6 +901,17 @@ var globalsMethods = map[string]func(*Run, *args) value{
 	},
 }
 
+// classDict is the namespace of a class as a dict.
+func (r *Run) classDict(c *class) *dict {
+	d := r.newDict()
+	for _, name := range c.attrs.order {
+		if name != "__name__" && name != "__qualname__" { // which type keeps apart
+			r.setKey(d, name, c.attrs.m[name])
+		}
+	}
+	return d
+}
+
 func (r *Run) globalsDict(m *moduleDict) *dict {
 	d := r.newDict()
 	for _, name := range m.of.names.order {

@@ -106,7 +106,7 @@ func (r *Run) lostPart(m *module, name string) bool {
 		return false
 	}
 	_, lazy := m.names.get("__getattr__")
-	return !lazy && r.searchPath(m) != nil && !r.mayFind(m, name)
+	return (!lazy || outside(m, name) || m.denied[name]) && r.searchPath(m) != nil && !r.mayFind(m, name)
 }
 
 // recorded reports whether a distribution that has a top-level module lists, in its RECORD, a

@@ -100,6 +100,9 @@ func (r *Run) broken(e *exception) bool {
 	if f.Cause != nil || e.from != nil && f.Type == "ImportError" && strings.HasPrefix(f.Text, noInit) {
 		return true
 	}
+	if e.from != nil && e.doubt == perhapsLater && f.Type == "AttributeError" { // of a capsule
+		return true
+	}
 	if lost := failedIn(r.node, f); f.Type == "ImportError" && lost.File == "" && lost.Failed.is(f) {
 		if _, last, _ := cutLast(lost.Name); f.Text == lacksLost+last {
 			return true

@@ -2,6 +2,7 @@ package pyimport
 
 import (
 	"cmp"
+	"slices"
 	"testing"
 
 	"golang.org/x/tools/txtar"
@@ -236,6 +237,8 @@ func TestLacksSibling(t *testing.T) {
 		{name: "a module that is there", made: elfdeps.Modules{Strings: []string{"part"}}, files: []txtar.File{{Name: "pkg/part.so"}}},
 		{name: "another Cython module that lacks it", made: elfdeps.Modules{Strings: []string{"pkg.inner"}}, other: elfdeps.Modules{Strings: []string{"part"}}, want: taken},
 		{name: "a declared one that lacks it", made: elfdeps.Modules{Names: []string{"pkg.inner"}}, other: elfdeps.Modules{Strings: []string{"part"}}, want: taken},
+		{name: "a name alone, where another module has the whole name", made: elfdeps.Modules{Strings: []string{"part"}}, other: elfdeps.Modules{Strings: []string{"pkg.part"}}},
+		{name: "a name alone, and another module that has the whole name", made: elfdeps.Modules{Strings: []string{"part", "pkg.inner"}}, other: elfdeps.Modules{Strings: []string{"pkg.part"}}, want: named},
 		{name: "another one that opens a damaged one", made: elfdeps.Modules{Strings: []string{"inner"}}, other: elfdeps.Modules{Strings: []string{"pkg.part"}}, files: []txtar.File{{Name: "pkg/part.so"}, damaged}, want: "ImportError: /site/pkg/part.so: file too short"},
 		{name: "a package above", module: "pkg.sub.deep", other: elfdeps.Modules{Strings: []string{"pkg", "part"}}, want: taken},
 		{name: "a package above that it does not name", module: "pkg.sub.deep", other: elfdeps.Modules{Strings: []string{"part"}}},
@@ -316,6 +319,54 @@ func TestCapsuleFails(t *testing.T) {
 	o := &elfdeps.Object{Modules: &elfdeps.Modules{Names: []string{"_curses._C_API"}}}
 	if !r.lacksStandard([]string{"_curses"}, o) || r.raised.failure().Text != `PyCapsule_Import could not import module "_curses"` || r.raised.failure().Type != "ImportError" {
 		t.Errorf("got %+v", r.raised)
+	}
+}
+
+// TestRunsAgain checks the exception of a Cython module that runs a second time, with the package that
+// imports it: another extension module, which is loaded already, has put a capsule into the package.
+func TestRunsAgain(t *testing.T) {
+	for version, want := range map[string]string{
+		"_cython_3_2_5": "KeyError: '__reduce_cython__'",
+		"_cython_3_3_0": "AttributeError: partially initialized module 'pkg' has no attribute '_C_API' (most likely due to a circular import)",
+		"_cython_4_0_0.cython_function_or_method": "AttributeError: partially initialized module 'pkg' has no attribute '_C_API' (most likely due to a circular import)",
+	} {
+		r := cythonRun(t,
+			txtar.File{Name: "pkg/sub/__init__.py", Data: []byte("from . import inner\nimport pkg.gone\n")},
+			txtar.File{Name: "pkg/sub/inner.py"}, txtar.File{Name: "pkg/capsule.so"},
+			txtar.File{Name: "again/__init__.py", Data: []byte("try:\n    import pkg.user\nexcept ImportError:\n    pass\nimport pkg.user\n")})
+		for file, m := range map[string]*elfdeps.Modules{
+			"made":    {Names: []string{"pkg.sub.inner", "pkg._C_API"}, Idents: []string{"cython_runtime", version, "__reduce_cython__"}},
+			"capsule": {Names: []string{"pkg._C_API"}},
+		} {
+			e, _, ok := r.src.fs.Lookup("/site/pkg/" + file + ".so")
+			if !ok {
+				t.Fatalf("%s.so is not there", file)
+			}
+			e.Object = &elfdeps.Object{Modules: m}
+		}
+		read := r.src.read
+		r.src.read = func(p string) ([]byte, bool) {
+			if p == "/site/pkg/__init__.py" {
+				return []byte("from . import capsule\nfrom . import made\n"), true
+			}
+			return read(p)
+		}
+		got := ""
+		if f := r.Import("again").Failed; f != nil {
+			got = f.Type + ": " + f.Text
+		}
+		if got != want {
+			t.Errorf("%s: the import fails with %q", version, got)
+		}
+	}
+}
+
+// TestSortOwn: the names of a module's own package are sorted, the others keep their places.
+func TestSortOwn(t *testing.T) {
+	names := []string{"p.z", "numpy.b", "p.a.y", "numpy.a", "p.a.x"}
+	sortOwn(names, "p.made")
+	if want := []string{"p.a.x", "numpy.b", "p.a.y", "numpy.a", "p.z"}; !slices.Equal(names, want) {
+		t.Errorf("got %q", names)
 	}
 }
 

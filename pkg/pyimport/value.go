@@ -336,6 +336,8 @@ func typeName(v value) string {
 		return "function"
 	case *class:
 		return "type"
+	case *property:
+		return "property"
 	case *builtin:
 		return "builtin_function_or_method"
 	case *method:

@@ -448,8 +448,11 @@ func (st *starter) process(j job, steps int) (*pyimport.Run, *pythonHost) {
 	if host == nil {
 		return nil, nil
 	}
+	built := func(module string, needed []string) map[string]bool {
+		return packs.Built(st.re.packs.Attributes, module, needed)
+	}
 	run := pyimport.New(st.sources, in, host, pyimport.Options{
-		Env: j.env, Cwd: j.options.Cwd, Machine: unameOf[st.re.files.Machine], Given: st.given, Steps: steps,
+		Env: j.env, Cwd: j.options.Cwd, Machine: unameOf[st.re.files.Machine], Given: st.given, Steps: steps, Built: built,
 	})
 	if !j.options.NoSite {
 		run.Site()
