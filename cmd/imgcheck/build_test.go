@@ -1070,6 +1070,9 @@ func (b *builder) rebuild(site, name string) (n int) {
 // wheelReleases are releases of wheels, the newest last.
 var wheelReleases = map[string][]string{
 	"einops":                 {"0.8.1"},
+	"huggingface-hub":        {"0.25.2"},
+	"langchain":              {"0.3.27"},
+	"marshmallow":            {"3.26.1"},
 	"numpy":                  {"1.26.4", "2.2.6"},
 	"psutil":                 {"7.1.0"},
 	"requests":               {"2.32.5"},
@@ -1106,12 +1109,15 @@ var wheelFiles = map[string][]string{
 
 // packageModules are the modules of packages that images lack.
 var packageModules = map[string]string{
-	"einops":       "einops",
-	"numpy":        "numpy",
-	"psutil":       "psutil",
-	"requests":     "requests",
-	"setuptools":   "pkg_resources",
-	"transformers": "transformers",
+	"einops":          "einops",
+	"huggingface-hub": "huggingface_hub",
+	"langchain":       "langchain/text_splitter",
+	"marshmallow":     "marshmallow",
+	"numpy":           "numpy",
+	"psutil":          "psutil",
+	"requests":        "requests",
+	"setuptools":      "pkg_resources",
+	"transformers":    "transformers",
 }
 
 // buildFiles are libraries of the builds of wheels for CUDA.

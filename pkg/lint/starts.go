@@ -152,20 +152,33 @@ func (pass *Pass) adviseRequirements(x *Finding, f *replay.StartFailure) {
 	}
 }
 
-// adviseProgram adds which package has a program that a statement runs, and that is not there.
+// adviseProgram adds where a program is, or which package has it, that a statement runs and that is not
+// on PATH.
 func (pass *Pass) adviseProgram(x *Finding, f *replay.StartFailure) {
 	if f.Program == "" || strings.Contains(f.Program, "/") {
 		return
 	}
 	v := packs.Values{"program": f.Program}
-	row := packs.PackagesWith(pass.Packs.Programs, f.Program)
-	if row == nil {
-		pass.also(x, "other-program", v)
+	pass.also(x, "no-program", v)
+	if v["dir"] = pass.directoryOf(f.Program); v["dir"] != "" {
+		pass.also(x, "program-elsewhere", v)
 		return
 	}
-	v["apt"], v["apk"] = row.Apt, row.Apk
-	pass.also(x, "program", v)
-	x.Advice[len(x.Advice)-1].Packages = row
+	if row := packs.PackagesWith(pass.Packs.Programs, f.Program); row != nil {
+		v["apt"], v["apk"] = row.Apt, row.Apk
+		pass.also(x, "program", v)
+		x.Advice[len(x.Advice)-1].Packages = row
+	}
+}
+
+// directoryOf returns the first directory of programs (bin) that has one of a name, or "".
+func (pass *Pass) directoryOf(program string) string {
+	for e := range pass.Image.FS.All() {
+		if dir, name := path.Split("/" + e.Path); name == program && path.Base(dir) == "bin" && e.Mode&0o111 != 0 && !e.IsDir() {
+			return path.Clean(dir)
+		}
+	}
+	return ""
 }
 
 // adviseModule adds what to do about a module that is not there: the package may have it
@@ -271,7 +284,7 @@ func (pass *Pass) adviseName(x *Finding, f *replay.StartFailure, lack *pyimport.
 	if f.Type == "AttributeError" {
 		v["uses"] = "uses"
 	}
-	v["releases"] = pass.Packs.Fitting(of.Name, pass.Packages.Version(p, of), lack.Module, lack.Name)
+	v["releases"] = packs.Fitting(pass.Packs.Names, of.Name, pass.Packages.Version(p, of), lack.Module, lack.Name)
 	if m := removedIn.FindStringSubmatch(f.Text); m != nil && strings.EqualFold(m[1], of.Name) {
 		v["releases"] = "<" + m[2]
 	}

@@ -32,7 +32,7 @@ func (pass *Pass) adviseSubmodule(x *Finding, f *replay.StartFailure, v packs.Va
 	if of == nil || isShared(path.Dir(file), wheels) {
 		return false
 	}
-	v["releases"] = pass.Packs.Fitting(of.Name, pass.Packages.Version(p, of), parent, v["module"][i+1:])
+	v["releases"] = packs.Fitting(pass.Packs.Names, of.Name, pass.Packages.Version(p, of), parent, v["module"][i+1:])
 	v["place"] = strings.ReplaceAll(v["module"], ".", "/") + "/__init__.py"
 	pass.adviseRelease(x, ofSubmodule, p, of, v)
 	return true
@@ -85,7 +85,7 @@ func (pass *Pass) isOwn(x *Finding, f *replay.StartFailure, module string) bool 
 }
 
 // adviseOwners adds that two packages have the file which imports a module that is not there: it may be
-// the file of the wrong one (fitz of PyPI, and PyMuPDF). It reports whether it has.
+// the file of the wrong one (PyMuPDF and another package both have `fitz/__init__.py`). It reports whether it has.
 func (pass *Pass) adviseOwners(x *Finding, v packs.Values) bool {
 	if len(x.Affected) == 0 {
 		return false

@@ -58,8 +58,8 @@ func (n *Names) lacks() string {
 
 // Fitting returns the releases of a package that have a name of a module, as a specifier, if a release
 // of it does not and the packs know why; or "".
-func (p *Packs) Fitting(pkg, release, module, name string) string {
-	for _, row := range p.Names {
+func Fitting(list []*Names, pkg, release, module, name string) string {
+	for _, row := range list {
 		if Normal(row.Package) != Normal(pkg) || !slices.Contains(row.Names[module], name) {
 			continue
 		}

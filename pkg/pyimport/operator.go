@@ -34,7 +34,7 @@ func (r *Run) getattr(v value, name string) value {
 				e := *again // which a caller may have caught before
 				e.ended, e.made, e.lacks = false, nil, &Lack{Module: v.name, File: v.file, Name: name}
 				r.raised = &e
-			case skipped || (r.isNamespace(v) || r.fromElsewhere(v)) && r.surelyLacks(v, name):
+			case skipped || (r.isNamespace(v) || r.opt.Gone[v.name+"."+name] && r.fromElsewhere(v)) && r.surelyLacks(v, name):
 				r.raiseFailure(&Failure{Type: "AttributeError", Text: text, Doubt: doubt, Lacks: &Lack{Module: v.name, File: v.file, Name: name}}, nil)
 			default:
 				r.guess("AttributeError", text)

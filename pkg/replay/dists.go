@@ -70,7 +70,7 @@ func (pa *Packages) distAround(p string, names []string) Dist {
 
 // surelyLacks reports whether none of the distributions around a path has one of the names, which may
 // be patterns. It is false if no distributions are known there.
-func (pa *Packages) surelyLacks(p string, names []string) bool {
+func surelyLacks(pa *Packages, p string, names []string) bool {
 	return pa.distAround(p, names).Name == "" && pa.distAround(p, []string{"*"}).Name != ""
 }
 

@@ -331,7 +331,7 @@ func (pl *plans) meaningOf(r *Process, by *elfdeps.Module, o *packs.Open, d *pac
 		return m, false
 	case u.Own != "" && slices.Contains(pl.re.files.Own(r.In, by.Object.Soname), by.Real()):
 		m.verdict = pl.re.packs.Verdict("own-copy", packs.Values{"why": u.Own})
-	case len(u.AskedBy) > 0 && pl.re.ev.Packages.surelyLacks(r.In.Home, u.AskedBy) && !pl.re.img.mentions(u.AskedBy):
+	case len(u.AskedBy) > 0 && surelyLacks(pl.re.ev.Packages, r.In.Home, u.AskedBy) && !pl.re.img.mentions(u.AskedBy):
 		m.verdict = pl.re.packs.Verdict("not-asked", packs.Values{"why": u.Why})
 	default:
 		m.verdict.Severity = cmp.Or(u.Severity, m.verdict.Severity)

@@ -54,6 +54,7 @@ type starter struct {
 	known   map[imported]*followed // the imports of frameworks
 	left    []*Start               // that are too many
 	given   []string               // programs, packs.Given
+	gone    map[string]bool        // names, packs.Names
 	spent   atomic.Int64           // steps of all that were followed
 }
 
@@ -67,7 +68,15 @@ func newStarter(re *replayer) *starter {
 	for _, row := range re.packs.Given {
 		given = append(given, row.Programs...)
 	}
-	return &starter{re: re, given: given, sources: pyimport.NewSources(fsys, re.img.Parsed, func(file string) ([]byte, bool) {
+	gone := map[string]bool{}
+	for _, row := range re.packs.Names {
+		for module, names := range row.Names {
+			for _, name := range names {
+				gone[module+"."+name] = true
+			}
+		}
+	}
+	return &starter{re: re, given: given, gone: gone, sources: pyimport.NewSources(fsys, re.img.Parsed, func(file string) ([]byte, bool) {
 		e, _, ok := fsys.Lookup(file)
 		if !ok || e.Type != layers.Regular || e.Content == nil && e.Size > 0 {
 			return nil, false
@@ -452,7 +461,7 @@ func (st *starter) process(j job, steps int) (*pyimport.Run, *pythonHost) {
 		return packs.Built(st.re.packs.Attributes, module, needed)
 	}
 	run := pyimport.New(st.sources, in, host, pyimport.Options{
-		Env: j.env, Cwd: j.options.Cwd, Machine: unameOf[st.re.files.Machine], Given: st.given, Steps: steps, Built: built,
+		Env: j.env, Cwd: j.options.Cwd, Machine: unameOf[st.re.files.Machine], Given: st.given, Gone: st.gone, Steps: steps, Built: built,
 	})
 	if !j.options.NoSite {
 		run.Site()

@@ -516,7 +516,11 @@ func (s *shell) runUnknown() {
 	for _, name := range []string{"LD_LIBRARY_PATH", "LD_PRELOAD"} {
 		s.vars[name] = variable{value: Hole, exported: true}
 	}
-	s.vars["PYTHONPATH"] = variable{value: Hole + ":" + s.vars["PYTHONPATH"].value, exported: true} // what it may add comes first
+	path := Hole // what it may add comes first
+	if old := s.vars["PYTHONPATH"].value; old != "" {
+		path += ":" + old
+	}
+	s.vars["PYTHONPATH"] = variable{value: path, exported: true}
 }
 
 // exec follows a program that the shell starts. replace means that the shell becomes it.
