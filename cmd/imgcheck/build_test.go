@@ -1070,6 +1070,7 @@ func (b *builder) rebuild(site, name string) (n int) {
 // wheelReleases are releases of wheels, the newest last.
 var wheelReleases = map[string][]string{
 	"einops":                 {"0.8.1"},
+	"grpcio":                 {"1.81.0"},
 	"huggingface-hub":        {"0.25.2"},
 	"langchain":              {"0.3.27"},
 	"marshmallow":            {"3.26.1"},
@@ -1110,6 +1111,7 @@ var wheelFiles = map[string][]string{
 // packageModules are the modules of packages that images lack.
 var packageModules = map[string]string{
 	"einops":          "einops",
+	"grpcio":          "grpc",
 	"huggingface-hub": "huggingface_hub",
 	"langchain":       "langchain/text_splitter",
 	"marshmallow":     "marshmallow",

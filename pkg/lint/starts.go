@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -123,6 +124,8 @@ func importFinding(pass *Pass, message string, failures []*replay.StartFailure) 
 	pass.adviseRequirements(&x, failures[0])
 	pass.adviseAddon(&x, failures[0])
 	pass.adviseProgram(&x, failures[0])
+	pass.adviseLibrary(&x, failures[0])
+	pass.adviseSaid(&x, failures[0])
 	return x
 }
 
@@ -179,6 +182,24 @@ func (pass *Pass) directoryOf(program string) string {
 		}
 	}
 	return ""
+}
+
+// maxNumber limits the numbers of the SONAMEs that are tried for a name that find_library looks for.
+const maxNumber = 99
+
+// adviseLibrary adds which package has a library that a program has searched by its name without a
+// number, as ctypes.util.find_library does.
+func (pass *Pass) adviseLibrary(x *Finding, f *replay.StartFailure) {
+	if f.Library == "" {
+		return
+	}
+	pass.also(x, "no-library", packs.Values{"library": f.Library})
+	for n := range maxNumber + 1 {
+		if list := pass.Packs.LibraryAdvice("lib"+f.Library+".so."+strconv.Itoa(n), ""); len(list) > 0 {
+			x.advise(list...)
+			return
+		}
+	}
 }
 
 // adviseModule adds what to do about a module that is not there: the package may have it

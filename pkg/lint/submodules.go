@@ -1,7 +1,9 @@
 package lint
 
 import (
+	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -106,6 +108,63 @@ func (pass *Pass) adviseOwners(x *Finding, v packs.Values) bool {
 	pass.also(x, "two-owners", v)
 	return true
 }
+
+// saidRelease matches a requirement in the text of an exception: `grpcio>=1.81.0`.
+var saidRelease = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9._-]*)((?:(?:[<>=!~]=|[<>])[0-9][0-9A-Za-z.]*[0-9A-Za-z],?)+)`)
+
+// adviseSaid adds the release of an installed package that the text of an exception asks for, if
+// nothing else is known.
+func (pass *Pass) adviseSaid(x *Finding, f *replay.StartFailure) {
+	if len(x.Advice) > 0 || len(x.Affected) == 0 {
+		return
+	}
+	for _, m := range saidRelease.FindAllStringSubmatch(f.Failure.Text, maxSaid) {
+		r, err := inventory.ParseRequirement(m[1] + strings.TrimSuffix(m[2], ","))
+		if err != nil {
+			continue
+		}
+		p, pkg := pass.onlyWheel(r.Name)
+		if pkg == nil {
+			continue
+		}
+		if fits, known := packs.ParseRelease(pkg.Version).Within(r.Specifiers); fits || !known {
+			continue
+		}
+		pass.also(x, "release-said", packs.Values{
+			"requirement": r.Name + r.Specifiers, "package": pkg.Name, "version": pkg.Version, "place": topOf(p, pkg),
+			"python": path.Base(replay.RealPath(pass.Image.FS, f.Start.Python)),
+		})
+		return
+	}
+}
+
+// onlyWheel returns the wheel of a name, and its Python, if only one Python of the image has it.
+func (pass *Pass) onlyWheel(name string) (of *inventory.Python, pkg *inventory.Package) {
+	for _, p := range pass.Inventory.Pythons {
+		switch w := pass.Inventory.Wheels(p)[name]; {
+		case w == nil:
+		case pkg != nil && pkg != w:
+			return nil, nil
+		default:
+			of, pkg = p, w
+		}
+	}
+	return of, pkg
+}
+
+// topOf returns the first file of a wheel that makes a package at the top of its directory of packages,
+// below that directory, or "".
+func topOf(p *inventory.Python, pkg *inventory.Package) string {
+	for _, file := range slices.Sorted(maps.Keys(pkg.Files)) {
+		if place := belowSite(p, file); path.Base(place) == "__init__.py" && strings.Count(place, "/") == 1 {
+			return place
+		}
+	}
+	return ""
+}
+
+// maxSaid limits the requirements of one text.
+const maxSaid = 8
 
 // adviseHidden adds that a file of the program has the name of an installed package, so that an
 // import finds the file, if that is so, and reports whether.

@@ -22,6 +22,8 @@ type exception struct {
 	// function which raises it has caught before; nil if there is none.
 	after *Failure
 	lacks *Lack // of which it tells, or nil
+	// library is the one that the module had searched and not found when it raised it, or "".
+	library string
 	// ended reports that it has ended the import of a module, or is raised in place of one
 	// that has.
 	ended bool
@@ -151,7 +153,7 @@ func (e *exception) failure() *Failure {
 	if e.made != nil && e.made.Doubt == e.doubt {
 		return e.made // the nodes that it ends share it
 	}
-	f := &Failure{Type: e.of.of.name, Doubt: e.doubt, Lacks: e.lacks}
+	f := &Failure{Type: e.of.of.name, Doubt: e.doubt, Lacks: e.lacks, Library: e.library}
 	e.made = f
 	if m := e.of.of.module; m != "builtins" && m != "__main__" && m != "" {
 		f.Type = m + "." + f.Type
@@ -161,9 +163,9 @@ func (e *exception) failure() *Failure {
 	}
 	switch {
 	case e.from != nil:
-		f.Type, f.Text, f.Cause, f.Program = e.from.Type, e.from.Text, e.from.Cause, e.from.Program
+		f.Type, f.Text, f.Cause, f.Program, f.Library = e.from.Type, e.from.Text, e.from.Cause, e.from.Program, e.from.Library
 	case e.after != nil:
-		f.Cause, f.Program = e.after.Cause, e.after.Program
+		f.Cause, f.Program, f.Library = e.after.Cause, e.after.Program, cmp.Or(f.Library, e.after.Library)
 	}
 	return f
 }
@@ -365,11 +367,16 @@ func (s survivor) explains(e *exception) bool {
 	case s.library == "" || base == "ImportError":
 		return true
 	}
+	return speaksOf(e, s.library)
+}
+
+// speaksOf reports whether the text of an exception is about a library, or about one of a name.
+func speaksOf(e *exception, library string) bool {
 	text := ""
 	if e.of.exc != nil {
 		text = strings.ToLower(e.of.exc.text)
 	}
-	return slices.ContainsFunc([]string{strings.ToLower(s.library), "librar", ".so"}, func(word string) bool { return strings.Contains(text, word) })
+	return slices.ContainsFunc([]string{strings.ToLower(library), "librar", ".so"}, func(word string) bool { return strings.Contains(text, word) })
 }
 
 // survive records that a handler catches a certain failure of a search or of the host, in a
@@ -391,6 +398,9 @@ func (r *Run) survive(e *exception) {
 // notFound records that a search for a library finds nothing. An exception that the same function
 // raises later is its result; its callers may do without the library.
 func (r *Run) notFound(name string) {
+	if r.depth == 0 && r.certain() && r.frame != nil && r.frame.module != nil {
+		r.frame.module.sought = cmp.Or(r.frame.module.sought, name)
+	}
 	if r.depth == 0 || !r.certain() || r.survived.of != nil {
 		return
 	}
@@ -398,7 +408,7 @@ func (r *Run) notFound(name string) {
 	for at != nil && !at.function {
 		at = at.caller
 	}
-	r.survived = survivor{&Failure{Type: "OSError", Text: "no library of the name " + name}, []*frame{at}, name}
+	r.survived = survivor{&Failure{Type: "OSError", Text: "no library of the name " + name, Library: name}, []*frame{at}, name}
 }
 
 // handedOn returns the failure of the host that the frame is handling and that a call gets as an
@@ -508,6 +518,9 @@ func (r *Run) execRaise(s *pysource.Raise) {
 		}
 	}
 	m, base := r.frame.module, i.of.builtinBase()
+	if m != nil && m.sought != "" && r.depth == 0 && speaksOf(r.raised, m.sought) {
+		r.raised.library = m.sought
+	}
 	if e := r.raised; e.from == nil && e.after == nil && !e.ended && base != "SystemExit" && !strings.HasSuffix(base, "ImportError") && m != nil && !strings.Contains(m.file, "-packages/") {
 		r.forgo(m.lacks) // the image's own code checks what its users have to give
 	}

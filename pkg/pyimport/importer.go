@@ -24,6 +24,8 @@ type module struct {
 	absolute bool
 	// copyOf is the module of which its source is a copy, or "".
 	copyOf string
+	// sought is the first library that its top level has searched and not found, or "".
+	sought string
 	// maybe is the condition under which it was imported, or "".
 	maybe string
 	// handed says whether its top level has called something that was not followed, and that

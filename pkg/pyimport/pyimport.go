@@ -47,6 +47,8 @@ type Failure struct {
 	Lacks *Lack `json:"-"`
 	// Program is the program that the failing statement runs and that is not there, or "".
 	Program string `json:"-"`
+	// Library is what ctypes.util.find_library has not found, so that the exception was raised, or "".
+	Library string `json:"-"`
 }
 
 // Lack is a name that a module does not have: the module, its file, and the name.

@@ -6,7 +6,11 @@ import "bytes"
 // package is there: they return, or ask first, what the module has found when it was loaded
 // (`_torch_available, _torch_version = _is_package_available("torch")` of transformers,
 // diffusers and others, and `def is_torch_available(): return _torch_available`).
+//
+// Short functions that compare releases, and return True or False, are kept as well
+// (`first_version_is_lower` of `grpc`, which generated code asks).
 func (r *reducer) findAnswers() {
+	r.findComparisons()
 	found := r.answers()
 	if len(found) == 0 {
 		return
@@ -18,6 +22,26 @@ func (r *reducer) findAnswers() {
 		}
 		if text := r.bytesOf(l); r.asks(text, found) {
 			r.live(l.fn, full)
+		}
+	}
+}
+
+// maxComparison limits the lines of a function that compares releases.
+const maxComparison = 24
+
+// findComparisons keeps the functions of the module that compare releases: they have
+// "version" in their name, and return True or False.
+func (r *reducer) findComparisons() {
+	for i := range r.lines {
+		l := &r.lines[i]
+		if l.kind != returnLine || l.fn < 0 || r.lines[l.fn].live == full {
+			continue
+		}
+		switch d := &r.lines[l.fn]; string(bytes.TrimSpace(r.bytesOf(l)[len("return"):])) {
+		case "True", "False":
+			if d.fn < 0 && d.flags&inClass == 0 && d.after-l.fn <= maxComparison && bytes.Contains(definedName(r.bytesOf(d)), []byte("version")) {
+				r.live(l.fn, full)
+			}
 		}
 	}
 }
