@@ -606,13 +606,13 @@ func (p *parser) class(line Pos, decorators []Expr) Stmt {
 }
 
 // isMatch reports whether the name match begins a match statement: its line ends with a
-// colon, and a case is in the block.
+// colon, and a block follows. (A reduction of what is no Python may leave out the cases.)
 func (p *parser) isMatch() bool {
 	for i := p.at + 1; i+3 < len(p.tokens); i++ {
 		if p.tokens[i].kind != tokNewline {
 			continue
 		}
-		return i > p.at+2 && p.tokens[i-1].text == ":" && p.tokens[i+1].kind == tokIndent && p.tokens[i+2].kind == tokName && p.tokens[i+2].text == "case"
+		return i > p.at+2 && p.tokens[i-1].text == ":" && p.tokens[i+1].kind == tokIndent
 	}
 	return false
 }
