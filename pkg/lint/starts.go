@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -155,53 +154,6 @@ func (pass *Pass) adviseRequirements(x *Finding, f *replay.StartFailure) {
 	}
 }
 
-// adviseProgram adds where a program is, or which package has it, that a statement runs and that is not
-// on PATH.
-func (pass *Pass) adviseProgram(x *Finding, f *replay.StartFailure) {
-	if f.Program == "" || strings.Contains(f.Program, "/") {
-		return
-	}
-	v := packs.Values{"program": f.Program}
-	pass.also(x, "no-program", v)
-	if v["dir"] = pass.directoryOf(f.Program); v["dir"] != "" {
-		pass.also(x, "program-elsewhere", v)
-		return
-	}
-	if row := packs.PackagesWith(pass.Packs.Programs, f.Program); row != nil {
-		v["apt"], v["apk"] = row.Apt, row.Apk
-		pass.also(x, "program", v)
-		x.Advice[len(x.Advice)-1].Packages = row
-	}
-}
-
-// directoryOf returns the first directory of programs (bin) that has one of a name, or "".
-func (pass *Pass) directoryOf(program string) string {
-	for e := range pass.Image.FS.All() {
-		if dir, name := path.Split("/" + e.Path); name == program && path.Base(dir) == "bin" && e.Mode&0o111 != 0 && !e.IsDir() {
-			return path.Clean(dir)
-		}
-	}
-	return ""
-}
-
-// maxNumber limits the numbers of the SONAMEs that are tried for a name that find_library looks for.
-const maxNumber = 99
-
-// adviseLibrary adds which package has a library that a program has searched by its name without a
-// number, as ctypes.util.find_library does.
-func (pass *Pass) adviseLibrary(x *Finding, f *replay.StartFailure) {
-	if f.Library == "" {
-		return
-	}
-	pass.also(x, "no-library", packs.Values{"library": f.Library})
-	for n := range maxNumber + 1 {
-		if list := pass.Packs.LibraryAdvice("lib"+f.Library+".so."+strconv.Itoa(n), ""); len(list) > 0 {
-			x.advise(list...)
-			return
-		}
-	}
-}
-
 // adviseModule adds what to do about a module that is not there: the package may have it
 // for another Python.
 func (pass *Pass) adviseModule(x *Finding, f *replay.StartFailure) {
@@ -311,16 +263,6 @@ func (pass *Pass) adviseName(x *Finding, f *replay.StartFailure, lack *pyimport.
 	}
 	v["place"] = belowSite(p, lack.File)
 	pass.adviseRelease(x, ofName, p, of, v)
-}
-
-// belowSite returns the path of a file below the directory of packages of a Python that has it, or "".
-func belowSite(p *inventory.Python, file string) string {
-	for _, site := range p.Sites {
-		if rest, ok := strings.CutPrefix(file, site+"/"); ok {
-			return rest
-		}
-	}
-	return ""
 }
 
 // adviseRequired adds where a module that is not there may come from: the package with the

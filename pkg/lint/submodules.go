@@ -1,9 +1,7 @@
 package lint
 
 import (
-	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -49,8 +47,9 @@ var (
 	ofSubmodule = releaseClauses{"submodule-of-own", "submodule-of-other", "submodule-of-program", "submodule-removed"}
 )
 
-// adviseRelease adds which releases do not fit: that of a package, which lacks something, and that of
-// what uses it. The releases that have it, and the file in which it is, are in v, if they are known.
+// adviseRelease adds that two releases do not fit: the package `of` lacks a name or a submodule, which the
+// first affected file uses. The caller sets v["releases"], the releases of the package that have it, and
+// v["place"], the file that has it, or leaves them empty if it does not know them.
 func (pass *Pass) adviseRelease(x *Finding, c releaseClauses, p *inventory.Python, of *inventory.Package, v packs.Values) {
 	v["package"], v["version"] = of.Name, pass.Packages.Version(p, of)
 	v["by"] = path.Base(x.Affected[0])
@@ -85,86 +84,6 @@ func (pass *Pass) isOwn(x *Finding, f *replay.StartFailure, module string) bool 
 		return of != nil || strings.Contains(file, "-packages/")
 	})
 }
-
-// adviseOwners adds that two packages have the file which imports a module that is not there: it may be
-// the file of the wrong one (PyMuPDF and another package both have `fitz/__init__.py`). It reports whether it has.
-func (pass *Pass) adviseOwners(x *Finding, v packs.Values) bool {
-	if len(x.Affected) == 0 {
-		return false
-	}
-	file := replay.RealPath(pass.Image.FS, x.Affected[0])
-	p, _, wheels := pass.Packages.OwnerOf(file)
-	var owners []*inventory.Package
-	for _, pkg := range wheels.Sorted() {
-		if _, ok := pkg.Files[file]; ok {
-			owners = append(owners, pkg)
-		}
-	}
-	if len(owners) != 2 {
-		return false
-	}
-	v["file"], v["package"], v["other"] = belowSite(p, file), owners[0].Name, owners[1].Name
-	v["version"], v["other-version"] = owners[0].Version, owners[1].Version
-	pass.also(x, "two-owners", v)
-	return true
-}
-
-// saidRelease matches a requirement in the text of an exception: `grpcio>=1.81.0`.
-var saidRelease = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9._-]*)((?:(?:[<>=!~]=|[<>])[0-9][0-9A-Za-z.]*[0-9A-Za-z],?)+)`)
-
-// adviseSaid adds the release of an installed package that the text of an exception asks for, if
-// nothing else is known.
-func (pass *Pass) adviseSaid(x *Finding, f *replay.StartFailure) {
-	if len(x.Advice) > 0 || len(x.Affected) == 0 {
-		return
-	}
-	for _, m := range saidRelease.FindAllStringSubmatch(f.Failure.Text, maxSaid) {
-		r, err := inventory.ParseRequirement(m[1] + strings.TrimSuffix(m[2], ","))
-		if err != nil {
-			continue
-		}
-		p, pkg := pass.onlyWheel(r.Name)
-		if pkg == nil {
-			continue
-		}
-		if fits, known := packs.ParseRelease(pkg.Version).Within(r.Specifiers); fits || !known {
-			continue
-		}
-		pass.also(x, "release-said", packs.Values{
-			"requirement": r.Name + r.Specifiers, "package": pkg.Name, "version": pkg.Version, "place": topOf(p, pkg),
-			"python": path.Base(replay.RealPath(pass.Image.FS, f.Start.Python)),
-		})
-		return
-	}
-}
-
-// onlyWheel returns the wheel of a name, and its Python, if only one Python of the image has it.
-func (pass *Pass) onlyWheel(name string) (of *inventory.Python, pkg *inventory.Package) {
-	for _, p := range pass.Inventory.Pythons {
-		switch w := pass.Inventory.Wheels(p)[name]; {
-		case w == nil:
-		case pkg != nil && pkg != w:
-			return nil, nil
-		default:
-			of, pkg = p, w
-		}
-	}
-	return of, pkg
-}
-
-// topOf returns the first file of a wheel that makes a package at the top of its directory of packages,
-// below that directory, or "".
-func topOf(p *inventory.Python, pkg *inventory.Package) string {
-	for _, file := range slices.Sorted(maps.Keys(pkg.Files)) {
-		if place := belowSite(p, file); path.Base(place) == "__init__.py" && strings.Count(place, "/") == 1 {
-			return place
-		}
-	}
-	return ""
-}
-
-// maxSaid limits the requirements of one text.
-const maxSaid = 8
 
 // adviseHidden adds that a file of the program has the name of an installed package, so that an
 // import finds the file, if that is so, and reports whether.

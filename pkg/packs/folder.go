@@ -16,7 +16,7 @@ type Folder struct {
 	// program. All must exist.
 	Beside []string `yaml:"beside"`
 	Dir    string   `yaml:"dir"`  // from the directory of the program's file
-	What   string   `yaml:"what"` // the program's word for a module of the directory
+	What   string   `yaml:"what"` // what the program calls one module of the directory
 	// Skip are patterns of the names in the directory that the program leaves out.
 	Skip []string `yaml:"skip"`
 	// Unless are options of the program with which it takes another directory, or none.

@@ -214,8 +214,8 @@ func wordFlags(src []byte, i, j int) uint16 {
 	return f
 }
 
-// namesProgram reports whether the arguments of a call begin with a text, or a list that does so: the
-// name of a program.
+// namesProgram reports whether the first argument of a call is a list that begins with a text: the name of
+// a program.
 func namesProgram(src []byte) bool {
 	n := 0
 	for n < len(src) && n < 3 && bytes.IndexByte([]byte("([ "), src[n]) >= 0 {
