@@ -8,7 +8,6 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/pyenv"
-	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
 
 // dynamic matches what a module's source does to have names that it does not write down.
@@ -18,8 +17,8 @@ var dynamic = regexp.MustCompile(`\b(globals|locals|vars|exec|eval|setattr|_getf
 // submodule of that name: the module is a source that is executed and known whole, or a
 // namespace package; nothing in it makes names that are not written down; and either the
 // module itself takes the name at its top level, or its source has no such word and has
-// called nothing, or its __getattr__ has refused the name. No importer of its package and no
-// extension module beside it may provide the name.
+// handed itself to no function, or its __getattr__ has refused the name. No importer of its package and
+// no extension module beside it may provide the name.
 func (r *Run) surelyLacks(m *module, name string) bool {
 	if !r.certain() || r.trial != nil || m.extension || m.maybe != "" || m.names.open != "" || r.in.Partial() {
 		return false
@@ -40,59 +39,11 @@ func (r *Run) surelyLacks(m *module, name string) bool {
 	if m.refused[name] != nil { // a module with such a function does much that its top level does not write down
 		return ok && !hasWord(text, name)
 	}
-	if !ok || dynamic.Match(text) {
-		return false
-	}
 	if r.frame.module == m && r.frame.vars == m.names {
-		return true
+		return ok && !dynamic.Match(text)
 	}
-	f := r.src.parse(m.file)
-	return f != nil && !hasWord(text, name) && !called(f.Body, r.lineOf(m))
-}
-
-// lineOf returns the line that the top level of a module executes, or 0 after its end.
-func (r *Run) lineOf(m *module) int {
-	for f := r.frame; f != nil; f = f.caller {
-		if f.module == m && f.vars == m.names {
-			return f.line
-		}
-	}
-	return 0
-}
-
-// called reports whether statements up to a line may have called something, which may have
-// set names of the module (enum's _convert_ does). Line 0 is the end.
-func called(body []pysource.Stmt, line int) bool {
-	return slices.ContainsFunc(body, func(s pysource.Stmt) bool {
-		if line > 0 && s.Line() > line {
-			return false
-		}
-		switch s := s.(type) {
-		case *pysource.Import, *pysource.ImportFrom, *pysource.Def, *pysource.Class:
-			return false
-		case *pysource.Simple:
-			return s.Word != "pass"
-		case *pysource.Assign:
-			return s.Line() > 0 && !callsNothing(s.Value) // Reduce lists names without a line
-		case *pysource.ExprStmt:
-			return !callsNothing(s.Value)
-		case *pysource.Try:
-			return called(s.Body, line) || called(s.Else, line) || called(s.Finally, line) ||
-				slices.ContainsFunc(s.Handlers, func(h pysource.Handler) bool { return called(h.Body, line) })
-		}
-		return true
-	})
-}
-
-// callsNothing reports whether the evaluation of an expression calls nothing.
-func callsNothing(e pysource.Expr) bool {
-	switch e := e.(type) {
-	case *pysource.Const, *pysource.Name:
-		return true
-	case *pysource.Sequence:
-		return !slices.ContainsFunc(e.Items, func(i pysource.Expr) bool { return !callsNothing(i) })
-	}
-	return false
+	_, makes := r.makesNames(m)
+	return ok && !makes && !bindsWord(text, name) && m.handed <= perhaps && !namesItself.Match(compared.ReplaceAll(text, nil))
 }
 
 // specOf finds the file of a module again, or returns nil.
@@ -147,6 +98,17 @@ func (r *Run) mayBeSet(m *module, name string) bool {
 
 // hasWord reports whether a text has an identifier.
 func hasWord(text []byte, name string) bool {
+	return hasWordAfter(text, name, func(before byte) bool { return !isWord(before) })
+}
+
+// bindsWord reports whether a text has an identifier that follows no dot: that of an attribute, or of
+// a dotted name in a string, binds no name.
+func bindsWord(text []byte, name string) bool {
+	return hasWordAfter(text, name, func(before byte) bool { return !isWord(before) && before != '.' })
+}
+
+// hasWordAfter reports whether a text has an identifier at its begin or after a certain byte.
+func hasWordAfter(text []byte, name string, is func(before byte) bool) bool {
 	for from := 0; ; {
 		i := bytes.Index(text[from:], []byte(name))
 		if i < 0 {
@@ -154,7 +116,7 @@ func hasWord(text []byte, name string) bool {
 		}
 		i += from
 		from = i + len(name)
-		if (i == 0 || !isWord(text[i-1])) && (from == len(text) || !isWord(text[from])) {
+		if (i == 0 || is(text[i-1])) && (from == len(text) || !isWord(text[from])) {
 			return true
 		}
 	}

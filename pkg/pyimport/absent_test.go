@@ -3,29 +3,39 @@ package pyimport
 import (
 	"testing"
 
-	"github.com/imgcheck/imgcheck/pkg/pysource"
+	"golang.org/x/tools/txtar"
 )
 
-func TestCalled(t *testing.T) {
-	for _, tt := range []struct {
-		source string
-		line   int
-		want   bool
-	}{
-		{"", 0, false},
-		{"import a\nfrom b import c\nx = [1, 'y']\ndef f(): g()\n", 0, false},
-		{"import a\na.set(__name__)\n", 0, true},
-		{"import a\na.set(__name__)\n", 1, false},
-		{"import a\nx = a.set(__name__)\n", 2, true},
-		{"try:\n  import a\nexcept ImportError:\n  pass\n", 0, false},
-		{"try:\n  import a\nexcept ImportError:\n  f()\n", 0, true},
-		{"for x in y:\n  import a\n", 0, true},
+// TestSurelyLacks checks which modules certainly lack a name that another one takes: those that
+// have handed themselves to nothing that may set it.
+func TestSurelyLacks(t *testing.T) {
+	for source, want := range map[string]bool{
+		"x = 1\n":                                           true,
+		"import re\np = re.compile('x')\n":                  true,
+		"def f(): return 1\nx = f()\n":                      true,
+		"class A: pass\na = A()\n":                          true,
+		"import sys\nif sys.version_info > (3, 8): x = 1\n": true,
+		"import threading\nlock = threading.Lock()\n":       true,
+		"import logging\nlog = logging.getLogger(__name__)\nif __name__ == '__main__': main()\n": true,
+		"import re\nre.add('m.gone', 1)\nx = re.gone\n":                                          true,
+		"# gone\nx = 1\ny = dict(gone=1)\n":                                                      false,
+		"import helper\nhelper.fill(__name__)\n":                                                 false,
+		"import helper\nhelper.fill(*helper.names)\n":                                            false,
+		"import sys\nsys.modules[__name__].x = 1\n":                                              false,
+		"for n in 'ab': globals()[n] = 1\n":                                                      false,
+		"from helper import *\n":                                                                 false,
+		"exec(open('x').read())\n":                                                               false,
+		"from helper import x\ndef __getattr__(n): return x(n)\n":                                false,
 	} {
-		reduced := pysource.Reduce([]byte(tt.source))
-		for _, text := range []string{tt.source, string(reduced)} {
-			if got := called(pysource.Parse([]byte(text)).Body, tt.line); got != tt.want {
-				t.Errorf("%q up to line %d: got %v, want %v", text, tt.line, got, tt.want)
-			}
+		r := cythonRun(t, txtar.File{Name: "m.py", Data: []byte(source)}, txtar.File{Name: "helper.so"},
+			txtar.File{Name: "re.py"}, txtar.File{Name: "threading.py"}, txtar.File{Name: "logging.py", Data: []byte("def getLogger(name): return 1\n")},
+			txtar.File{Name: "user.py", Data: []byte("from m import gone\n")})
+		got := ""
+		if f := r.Import("user").Failed; f != nil && f.Doubt == "" {
+			got = f.Text
+		}
+		if (got == "cannot import name 'gone' from 'm' (/site/m.py)") != want {
+			t.Errorf("%q: the import fails with %q", source, got)
 		}
 	}
 }

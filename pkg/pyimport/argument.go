@@ -2,6 +2,7 @@ package pyimport
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/pyenv"
@@ -49,6 +50,19 @@ func (r *Run) Load(name, file string) *Node {
 		r.set(r.modules, name, m)
 		r.execSpec(m, s)
 	})
+}
+
+// Mentions reports whether a source has one of some names, or is not known.
+func (r *Run) Mentions(file string, names []string) bool {
+	text, ok := r.src.read(file)
+	return !ok || slices.ContainsFunc(names, func(name string) bool { return hasWord(text, name) })
+}
+
+// ForgetUnknownPath removes the directories that are not known from sys.path. A caller that knows
+// which directories a program puts there has added these.
+func (r *Run) ForgetUnknownPath() {
+	r.change(r.path)
+	r.path.items = slices.DeleteFunc(slices.Clone(r.path.items), isUnknown)
 }
 
 // AddPath puts a directory first on sys.path, as programs do for the modules that their

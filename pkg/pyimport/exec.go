@@ -238,6 +238,9 @@ func (r *Run) execWith(items []pysource.WithItem, body []pysource.Stmt) flow {
 	e := r.raised
 	r.raised = nil
 	if r.exit(ctx, e) {
+		if e != nil {
+			return next // after the statement, also where a return has raised the exception
+		}
 		return fl
 	}
 	if e != nil && r.raised == nil {

@@ -15,10 +15,10 @@ var makesNames = regexp.MustCompile(`\b(?:locals|vars|exec|eval|setattr|_getfram
 	`\bglobals\(\)(?:\[|\.update|\.setdefault|[,)]|$)|\bsys\.modules\[`)
 
 // namesItself matches a module's own name. compared matches uses of it that hand it to nothing that
-// sets names: a comparison, and the name of a logger.
+// sets names: a comparison, the name of a logger or of a distribution.
 var (
 	namesItself = regexp.MustCompile(`\b__name__\b`)
-	compared    = regexp.MustCompile(`\b__name__\s*[=!]=|\bgetLogger\(__name__\)`)
+	compared    = regexp.MustCompile(`\b__name__\s*[=!]=|\b(?:getLogger|version|get_distribution)\(__name__\)`)
 )
 
 // callsImport matches a call of __import__, which only reads the namespaces that it gets.

@@ -38,6 +38,7 @@ func (st *starter) importNamed(run *pyimport.Run, p *startup.Python, tree *pyimp
 			run.AddPath(dir)
 		}
 	}
+	known := p.PathKnown // files with settings come before modules
 	for _, i := range p.Imports {
 		if tree.Failed != nil {
 			return
@@ -47,9 +48,13 @@ func (st *starter) importNamed(run *pyimport.Run, p *startup.Python, tree *pyimp
 		case !startup.Known(i.Module + i.File):
 			continue
 		case i.Module != "":
+			if known {
+				run.ForgetUnknownPath()
+			}
 			n = run.Import(i.Module)
 			st.mounted(n, i.Module)
 		default:
+			known = known && !run.Mentions(i.File, p.PathNames)
 			n = run.File(i.File)
 			n.Kind = pyimport.Module
 			n = &pyimport.Node{Nodes: []*pyimport.Node{n}, Failed: n.Failed}

@@ -85,6 +85,12 @@ type Starter struct {
 	// of a file that is executed does.
 	Cwd    bool `yaml:"cwd"`
 	Beside bool `yaml:"beside"`
+	// Paths are the options whose value lists directories, separated by commas, that come first
+	// on sys.path. ArgsEnv are the variables that hold more arguments, and PathNames the names
+	// that a file of Files or Finds sets to change sys.path.
+	Paths     []string `yaml:"paths"`
+	ArgsEnv   []string `yaml:"argsenv"`
+	PathNames []string `yaml:"pathnames"`
 	// Envs are patterns of the environments in whose bin directory programs are looked for
 	// first: below the working directory, or below the home directory with "~/".
 	Envs []string `yaml:"envs"`
@@ -452,6 +458,15 @@ func (st *started) options() {
 	}
 	if st.row.Cwd && Known(st.p.dir) && !slices.Contains(py.Path, st.p.dir) {
 		py.Path = append(py.Path, st.p.dir)
+		py.PathKnown = !st.doubted && !st.hole && !slices.ContainsFunc(st.row.ArgsEnv, func(name string) bool { return st.p.env[name] != "" })
+		py.PathNames = st.row.PathNames
+		for _, value := range st.values(st.row.Paths) {
+			for dir := range strings.SplitSeq(value, ",") {
+				if py.PathKnown = py.PathKnown && Known(dir); Known(dir) {
+					py.Path = slices.Insert(py.Path, 0, absolute(dir, st.p.dir))
+				}
+			}
+		}
 	}
 	for _, name := range st.row.Finds {
 		if _, _, ok := st.fs.Lookup(absolute(name, st.p.dir)); ok && !st.has(st.row.Files) {

@@ -89,8 +89,11 @@ type Python struct {
 	// after its own imports: gunicorn's application, pytest's files.
 	Imports []Import
 	// Path are the directories that the program itself puts first on sys.path before it
-	// imports them.
-	Path []string
+	// imports them. PathKnown means that it puts no others there, unless a file of Imports sets
+	// one of PathNames.
+	Path      []string
+	PathKnown bool
+	PathNames []string
 }
 
 // Import is a module that the arguments of a program name.
