@@ -89,6 +89,20 @@ var saidRelease = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9._-]*)((?:(?:[<>=!~]=
 // maxSaid limits the requirements of one text.
 const maxSaid = 8
 
+// noMetadata matches the text of importlib.metadata's exception: the name of a distribution, alone
+// before Python 3.10 (Lib/importlib/metadata, PackageNotFoundError.__str__).
+var noMetadata = regexp.MustCompile(`^(?:No package metadata was found for )?([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)$`)
+
+// adviseMetadata adds what to install if the program asks for the release of a distribution that is
+// not installed.
+func (pass *Pass) adviseMetadata(x *Finding, f *replay.StartFailure) {
+	m := noMetadata.FindStringSubmatch(f.Failure.Text)
+	if f.Type != "importlib.metadata.PackageNotFoundError" || m == nil {
+		return
+	}
+	pass.also(x, "no-metadata", packs.Values{"requirement": m[1], "python": path.Base(replay.RealPath(pass.Image.FS, f.Start.Python))})
+}
+
 // adviseSaid adds the release of an installed package that the text of an exception asks for, if
 // nothing else is known.
 func (pass *Pass) adviseSaid(x *Finding, f *replay.StartFailure) {

@@ -124,6 +124,7 @@ func importFinding(pass *Pass, message string, failures []*replay.StartFailure) 
 	pass.adviseAddon(&x, failures[0])
 	pass.adviseProgram(&x, failures[0])
 	pass.adviseLibrary(&x, failures[0])
+	pass.adviseMetadata(&x, failures[0])
 	pass.adviseSaid(&x, failures[0])
 	return x
 }

@@ -55,6 +55,17 @@ func (in *Interpreter) Distributions() []Distribution {
 	return slices.Clone(f.installed)
 }
 
+// MayHaveMetadata reports whether a directory has metadata of a distribution, or may have some: it
+// could not be read, or is a zip file.
+func (in *Interpreter) MayHaveMetadata(dir, name string) bool {
+	f := in.find
+	dir = abs(f.cwd, dir)
+	if e := f.entry(dir); e.zip != nil || e.doubt != "" {
+		return true
+	}
+	return slices.ContainsFunc(f.distributions(dir), func(d Distribution) bool { return Normalized(d.Name) == Normalized(name) })
+}
+
 const maxDists = 1 << 16
 
 var separators = regexp.MustCompile(`[-_.]+`)

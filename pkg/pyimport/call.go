@@ -222,7 +222,7 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 		}
 		return unknownf("the result of %s, which takes too many steps", f.name)
 	}
-	if e := r.raised; e != nil && r.depth == 0 && e.from == nil && r.survived.explains(e) && r.certain() {
+	if e := r.raised; e != nil && r.depth == 0 && e.from == nil && (e.after == nil || e.after.Cause == nil) && r.survived.explains(e) && r.certain() {
 		e.after = r.survived.of
 	} else if e != nil && r.depth == 0 && e.from == nil && e.after == nil && !e.ended && e.of.of.builtinBase() != "SystemExit" && !r.expectedHere(e) {
 		// A value that was followed wrongly is likelier than a function that fails. An

@@ -496,7 +496,7 @@ func normalName(s string) string {
 
 // noDist raises PackageNotFoundError.
 func (r *Run) noDist(name string) value {
-	c := r.exceptionClass("ModuleNotFoundError")
+	c := r.newClass("PackageNotFoundError", "importlib.metadata", []value{r.exceptionClass("ModuleNotFoundError")})
 	for _, mod := range []string{"importlib.metadata", "importlib_metadata"} {
 		if v, ok := r.modules.get(mod); ok {
 			if m, ok := v.(*module); ok {
@@ -506,13 +506,39 @@ func (r *Run) noDist(name string) value {
 			}
 		}
 	}
-	text := "No package metadata was found for " + name
+	text := name
+	if r.in.Major == 3 && r.in.Minor >= 10 {
+		text = "No package metadata was found for " + name
+	}
 	i := &instance{of: c, attrs: r.newNames(), exc: &excText{text: text, args: []value{name}}}
-	r.raised = &exception{of: i, doubt: "metadata may be elsewhere"}
-	if !r.expected(r.raised) {
+	r.raised = &exception{of: i, doubt: r.metadataDoubt(name), in: r.frame}
+	if r.raised.doubt != "" && !r.expected(r.raised) {
 		r.raised = nil
 	}
 	return unknownf("the distribution %s", name)
+}
+
+// metadataDoubt says why a distribution that [pyenv.Interpreter.Distributions] does not have may yet be
+// found, or returns "".
+func (r *Run) metadataDoubt(name string) string {
+	const doubt = "metadata may be elsewhere"
+	if !r.certain() || r.trial != nil || r.in.Partial() || r.path.open || r.metaPath.open || name == "" {
+		return doubt
+	}
+	for _, v := range r.metaPath.items {
+		_, standard := v.(*pathFinder)
+		i, made := v.(*instance)
+		if !standard && (!made || !i.of.known() || i.of.has("find_distributions")) {
+			return doubt
+		}
+	}
+	for _, v := range r.path.items {
+		dir, ok := str(v)
+		if !ok || r.in.MayHaveMetadata(dir, name) {
+			return doubt
+		}
+	}
+	return ""
 }
 
 // distribution is importlib.metadata.distribution.
