@@ -35,7 +35,7 @@ func Parse(text []byte) *File {
 	}
 	p := &parser{tokens: list, src: src}
 	if reduced {
-		f.Body = leftOut(src)
+		f.Body, f.Syntax = leftOut(src), readSyntax(src)
 	}
 	for !p.is(tokEOF) {
 		f.Body = p.statement(f.Body)

@@ -19,6 +19,9 @@ type File struct {
 	// Partial is the reason why statements at the end are missing, or "" if the file is
 	// complete: it was cut short, or is larger than this package reads.
 	Partial string
+	// Syntax is what not every release of CPython reads, for a reduced text: the first of each in
+	// the file that others do not precede.
+	Syntax []Syntax
 }
 
 // Pos is the position of a statement: the line in the original file, from 1; 0 if it is

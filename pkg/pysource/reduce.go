@@ -177,7 +177,7 @@ func clean(src []byte) []byte {
 }
 
 func (r *reducer) reset(src []byte) {
-	r.scanner = scanner{src: src, lines: r.lines[:0], stack: r.stack[:0]}
+	r.scanner = scanner{src: src, lines: r.lines[:0], stack: r.stack[:0], syntax: r.syntax[:0]}
 	r.ids.reset()
 	clear(r.seen)
 	r.names, r.binds, r.uses, r.queue, r.calls, r.fresh, r.text = r.names[:0], r.binds[:0], r.uses[:0], r.queue[:0], r.calls[:0], r.fresh[:0], r.text[:0]
@@ -1545,7 +1545,7 @@ func (r *reducer) useMethod(name []byte) {
 
 // assemble returns the text of all kept lines.
 func (r *reducer) assemble(partial string) []byte {
-	out := append(r.out[:0], '\n')
+	out := appendSyntax(append(r.out[:0], '\n'), r.syntax)
 	var tails []int32 // functions whose body ends with a return that was left out
 	num, last := int32(0), int32(-1)
 	for i := range r.lines {

@@ -98,6 +98,7 @@ const (
 	place   // has a word that says where a file is, or of which release
 	says    // of a function: returns the text of the exception for an import that failed
 	names   // sets a constant to a collection of names
+	asyncs  // has the word async or await
 )
 
 // logical is a logical line, with its state in the reduction. Indexes are of lines; -1
@@ -137,6 +138,9 @@ const (
 	clSemicolon
 	clDigit
 	clBlank
+	clStar
+	clSlash
+	clBackquote
 )
 
 // classes and parts are tables: the class of a byte, and whether it goes on with a name.
@@ -162,7 +166,7 @@ func init() {
 	for _, c := range []struct {
 		bytes string
 		class uint8
-	}{{"\n", clNewline}, {"\"'", clQuote}, {"#", clComment}, {"([{", clOpen}, {")]}", clClose}, {"\\", clBackslash}, {"=", clEqual}, {";", clSemicolon}, {" \t\f", clBlank}} {
+	}{{"\n", clNewline}, {"\"'", clQuote}, {"#", clComment}, {"([{", clOpen}, {")]}", clClose}, {"\\", clBackslash}, {"=", clEqual}, {";", clSemicolon}, {" \t\f", clBlank}, {"*", clStar}, {"/", clSlash}, {"`", clBackquote}} {
 		for i := range len(c.bytes) {
 			classes[c.bytes[i]] = c.class
 		}
@@ -185,7 +189,7 @@ var hotWords = map[string]uint16{
 	"meta_path": hot, "path_hooks": hot, "ImportError": hot, "ModuleNotFoundError": hot, "LazyLoader": hot, "runpy": hot, "run_module": hot, "run_path": hot,
 	"modules": hot, "path": hot, // of sys
 	"environ": warm, "getenv": warm, "putenv": warm, "unsetenv": warm, "exit": warm, "_exit": warm, "execv": hot, "execve": hot, "execvp": hot, "execvpe": hot, "execl": hot, "execlp": hot, "run": hot, "call": hot, "check_output": hot, "check_call": hot, "Popen": hot,
-	"yield": yields,
+	"yield": yields, "async": asyncs, "await": asyncs,
 	// versioneer's constant with the release, which get_versions returns (versioneer.py)
 	"version_json": place,
 }
@@ -234,6 +238,11 @@ type scanner struct {
 	open  bool // a string or a bracket is not closed
 	// strings has the source as a string once an f-string needs it.
 	strings stringScanner
+	// syntax is what not every release of Python reads, and failing are the releases that do not
+	// read what comes before.
+	syntax  []Syntax
+	failing releases
+	records bool // syntax is recorded
 }
 
 // scan reads all logical lines.
@@ -283,6 +292,9 @@ loop:
 		case clName:
 			j := nameEnd(src, i)
 			if j-i <= 2 && j < len(src) && classes[src[j]] == clQuote && isPrefix(string(src[i:j])) {
+				if j-i == 2 && src[i]|0x20 == 'u' {
+					s.need('U', s.num)
+				}
 				i = s.skipString(j, src[i:j])
 			} else {
 				if wordMask[c]&lastMask[src[j-1]]&lengthBit(j-i) != 0 {
@@ -293,7 +305,11 @@ loop:
 			last = i
 			continue
 		case clDigit:
-			i = nameEnd(src, i)
+			j := nameEnd(src, i)
+			if src[j-1]|0x20 == 'l' || src[i] == '0' && j-i > 1 {
+				s.numberSyntax(i, j)
+			}
+			i = j
 			last = i
 			continue
 		case clBlank:
@@ -332,6 +348,9 @@ loop:
 				continue
 			}
 		case clEqual:
+			if i > start && src[i-1] == ':' {
+				s.need('w', s.num)
+			}
 			if depth == 0 {
 				if i+1 < len(src) && src[i+1] == '=' {
 					i += 2
@@ -346,6 +365,16 @@ loop:
 			if depth == 0 {
 				flags |= joined
 			}
+		case clStar:
+			if c := src[max(last, 1)-1]; c == '[' || c == ':' || depth == 0 && (c == ',' || c == 'n' || c == 'd') {
+				s.starSyntax(start, last, i, depth)
+			}
+		case clSlash:
+			if depth > 0 && src[last-1] == ',' {
+				s.need('p', s.num)
+			}
+		case clBackquote:
+			s.need('B', s.num)
 		}
 		i++
 		last = i
@@ -427,6 +456,7 @@ func (s *scanner) skipFormat(i int, prefix string) int {
 				break
 			}
 			if src[j] == q {
+				s.formatSyntax(s.num, prefix, 0)
 				return j + 1
 			}
 		}
@@ -435,9 +465,13 @@ func (s *scanner) skipFormat(i int, prefix string) int {
 		// The source does not change while it is read.
 		s.strings = newStrings(unsafe.String(unsafe.SliceData(src), len(src)))
 	}
+	s.strings.seen = 0
 	end, ok := s.strings.end(i, prefix, 0)
 	if !ok && long {
 		s.open = true
+	}
+	if ok {
+		s.formatSyntax(s.num, prefix, s.strings.seen)
 	}
 	s.num += int32(bytes.Count(src[i:end], newline))
 	return end
@@ -467,6 +501,10 @@ func (s *scanner) place() {
 		}
 	}
 	s.link(l, at)
+	s.lineSyntax(l, at)
+	if l.flags&asyncs != 0 {
+		s.asyncSyntax(l)
+	}
 	s.stack = append(s.stack, at)
 }
 

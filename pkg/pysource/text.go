@@ -217,7 +217,7 @@ func (p *parser) format(s string, raw bool) []Expr {
 // field reads a replacement field after its `{`, and returns the text after its `}`. With
 // `=`, the field's text comes before its value. left is what its strings may take.
 func (p *parser) field(s string, left *int) (parts []Expr, rest string) {
-	t := stringScanner{s, *left}
+	t := stringScanner{src: s, left: *left}
 	end, spec, ok := t.field(0, `"""`, 0)
 	*left = t.left
 	if !ok {

@@ -268,9 +268,10 @@ func countLines(s string) int {
 type stringScanner struct {
 	src  string
 	left int
+	seen fieldSyntax // in the f-strings that were read
 }
 
-func newStrings(src string) stringScanner { return stringScanner{src, 8*len(src) + 1<<10} }
+func newStrings(src string) stringScanner { return stringScanner{src, 8*len(src) + 1<<10, 0} }
 
 // end returns the index after the string whose quote is at i. ok is false if it is not
 // closed: it then ends with its line, or with the file if it has three quotes.
@@ -282,9 +283,11 @@ func (t *stringScanner) end(i int, prefix string, depth int) (end int, ok bool) 
 	}
 	if isFormat(prefix) && depth < 8 {
 		raw := strings.ContainsAny(prefix, "rR")
+		seen := t.seen
 		if end, ok := t.format(i+len(quote), quote, raw, depth); ok {
 			return end, true
 		}
+		t.seen = seen
 	}
 	return plainEnd(s, i+len(quote), quote)
 }
@@ -381,6 +384,7 @@ func (t *stringScanner) field(i int, quote string, depth int) (end int, spec, ok
 			if t.left -= i - before; !ok {
 				return i, false, false
 			}
+			t.inside(s[before:i], quote)
 			continue
 		case c == '#':
 			n := strings.IndexByte(s[i:], '\n')
@@ -388,6 +392,13 @@ func (t *stringScanner) field(i int, quote string, depth int) (end int, spec, ok
 				return len(s), false, false
 			}
 			i += n
+			t.seen |= fieldComment
+		case c == '\\':
+			t.seen |= fieldBackslash
+		case c == '\n' && len(quote) == 1:
+			t.seen |= fieldQuote
+		case c == '=':
+			t.equal(i, open)
 		case c == '(' || c == '[' || c == '{':
 			open++
 		case c == '}' && open == 0:
@@ -400,6 +411,30 @@ func (t *stringScanner) field(i int, quote string, depth int) (end int, spec, ok
 		i++
 	}
 	return len(s), false, false
+}
+
+// inside records what a string in a replacement field of a string with a quote has.
+func (t *stringScanner) inside(text, quote string) {
+	if strings.Contains(text, quote) || len(quote) == 1 && strings.IndexByte(text, '\n') >= 0 {
+		t.seen |= fieldQuote
+	}
+	if strings.IndexByte(text, '\\') >= 0 {
+		t.seen |= fieldBackslash
+	}
+}
+
+// equal records the = at i of a replacement field, inside of some brackets of it.
+func (t *stringScanner) equal(i, open int) {
+	s := t.src
+	switch before := s[i-1]; {
+	case before == ':' && open > 0:
+		t.seen |= fieldWalrus
+	case open > 0 || strings.IndexByte("=!<>{", before) >= 0:
+	default:
+		if rest := strings.TrimLeft(s[i+1:min(i+16, len(s))], " \t\n"); rest != "" && (rest[0] == '}' || rest[0] == ':' || rest[0] == '!' && !strings.HasPrefix(rest, "!=")) {
+			t.seen |= fieldEqual
+		}
+	}
 }
 
 // number reads a number, and a keyword that follows it without a blank.

@@ -228,13 +228,18 @@ func (w *writer) token(b []byte, word bool) {
 	if w.space && len(w.out) > 0 {
 		last := w.out[len(w.out)-1]
 		switch {
-		case word && parts[last], isDigit(last) && b[0] == '.', !word && last == b[0] && classes[last] == clPlain, b[0] == '=' && !parts[last]:
+		case word && parts[last], isDigit(last) && b[0] == '.', !word && last == b[0] && isOperator(last), b[0] == '=' && !parts[last]:
 			w.out = append(w.out, ' ')
 		}
 	}
 	w.space = false
 	w.out = append(w.out, b...)
 	w.word = word
+}
+
+// isOperator reports whether a byte may be a part of an operator with the next one.
+func isOperator(c byte) bool {
+	return classes[c] == clPlain || classes[c] == clStar || classes[c] == clSlash
 }
 
 // str writes the string whose prefix begins at i, and its quote at q.

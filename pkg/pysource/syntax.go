@@ -1,0 +1,553 @@
+package pysource
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// syntaxMark begins the line of a reduced text that lists the syntax which not every release reads. It is
+// the second line.
+const syntaxMark = "#!"
+
+// Syntax is a piece of syntax that some releases of CPython do not read: an import of its file raises
+// SyntaxError there, wherever in the file it stands.
+type Syntax struct {
+	Pos
+	kind syntaxKind
+}
+
+// syntaxKind is a letter, as a reduced text has it.
+type syntaxKind byte
+
+// releases is a set of releases of CPython: bit 0 is 2.7, bit 1 all of 3.0 to 3.4, bit n 3.(n+3).
+type releases uint32
+
+// newest is the minor release of Python 3 up to which the syntax is known. A later one reads what it does.
+const newest = 14
+
+func release(major, minor int) releases {
+	switch {
+	case major == 2:
+		return 1
+	case minor < 5:
+		return 2
+	}
+	return 1 << (min(minor, newest) - 3)
+}
+
+// before returns the releases of Python 2 and 3 before a minor one of 3.
+func before(minor int) releases { return release(3, minor) - 1 }
+
+// python3 are all releases of Python 3.
+const python3 = ^releases(1)
+
+// syntaxes has for each kind the releases that do not read it, its name, and which releases read it.
+var syntaxes = map[syntaxKind]struct {
+	fails      releases
+	name, need string
+	// late says that the compiler reports it after it has read the whole file.
+	late bool
+}{
+	'f': {before(6), "an f-string", "Python 3.6 or later", false},
+	'a': {before(7), "`from __future__ import annotations`", "Python 3.7 or later", true},
+	'w': {before(8), "an assignment expression (`:=`)", "Python 3.8 or later", false},
+	'p': {before(8), "positional-only parameters (`/`)", "Python 3.8 or later", false},
+	'e': {before(8), "an f-string with `=`", "Python 3.8 or later", true},
+	'r': {before(8), "unpacking in return or yield without brackets", "Python 3.8 or later", false},
+	'd': {before(9), "a decorator that is not only a name and a call", "Python 3.9 or later", false},
+	'c': {before(9), "a with statement in brackets", "Python 3.9 or later", false},
+	'l': {before(9), "unpacking in for without brackets", "Python 3.9 or later", false},
+	'm': {before(10), "a match statement", "Python 3.10 or later", false},
+	'x': {before(11), "`except*`", "Python 3.11 or later", false},
+	's': {before(11), "unpacking in a subscript or an annotation", "Python 3.11 or later", false},
+	't': {before(12), "a type statement", "Python 3.12 or later", false},
+	'g': {before(12), "type parameters in brackets", "Python 3.12 or later", false},
+	'q': {before(12), "an f-string with its own quote inside of braces", "Python 3.12 or later", false},
+	'b': {before(12), "an f-string with a backslash inside of braces", "Python 3.12 or later", true},
+	'o': {before(12), "an f-string with a comment inside of braces", "Python 3.12 or later", true},
+	'h': {before(13), "a type parameter with a default", "Python 3.13 or later", false},
+	'u': {before(14), "a t-string", "Python 3.14 or later", false},
+	'n': {before(14), "except with several types without brackets", "Python 3.14 or later", false},
+	'k': {python3 & before(14), "except with a comma", "Python 2, or 3.14 or later", false},
+	'y': {python3 &^ before(7), "async or await as a name", "Python 3.6 or earlier", false},
+	'P': {python3, "a print statement", "Python 2", false},
+	'E': {python3, "an exec statement", "Python 2", false},
+	'R': {python3, "raise with a comma", "Python 2", false},
+	'B': {python3, "backquotes", "Python 2", false},
+	'O': {python3, "an octal number that begins with 0", "Python 2", false},
+	'L': {python3, "a number that ends with L", "Python 2", false},
+	'U': {python3, "a string that begins with ur", "Python 2", false},
+}
+
+// Fails reports whether a release of CPython does not read it.
+func (s Syntax) Fails(major, minor int) bool {
+	return syntaxes[s.kind].fails&release(major, minor) != 0
+}
+
+// Name returns what it is, in words: "a match statement".
+func (s Syntax) Name() string { return syntaxes[s.kind].name }
+
+// Needs returns which releases read it: "Python 3.10 or later".
+func (s Syntax) Needs() string { return syntaxes[s.kind].need }
+
+// SyntaxError returns the syntax of a file that a release of CPython reports, and the message of its
+// SyntaxError without the place, which is no "invalid syntax" where the release has a text for it. ok is false if
+// the release reads all of it.
+func (f *File) SyntaxError(major, minor int) (s Syntax, message string, ok bool) {
+	for _, t := range f.Syntax {
+		if t.Fails(major, minor) && (!ok || s.late(major, minor) && !t.late(major, minor)) {
+			s, ok = t, true
+		}
+	}
+	return s, s.message(major, minor), ok
+}
+
+// late reports whether a release reports it only after it has read the whole file: before 3.9 all of
+// f-strings, whose expressions were compiled on their own.
+func (s Syntax) late(major, minor int) bool {
+	return syntaxes[s.kind].late && (minor < 9 || s.kind == 'a') || s.kind == 'q' && minor < 9 && major == 3
+}
+
+// message returns the text of the SyntaxError.
+func (s Syntax) message(major, minor int) string {
+	switch s.kind {
+	case 'a':
+		return "future feature annotations is not defined"
+	case 'q':
+		switch {
+		case major == 3 && minor >= 6:
+			return "f-string: expecting '}'"
+		}
+	case 'b':
+		return "f-string expression part cannot include a backslash"
+	case 'o':
+		return "f-string expression part cannot include '#'"
+	case 'k', 'n':
+		if minor >= 10 {
+			return "multiple exception types must be parenthesized"
+		}
+	case 'g', 'h':
+		switch {
+		case s.kind == 'h' && minor == 12:
+		}
+	case 'P':
+		return printMessage(minor)
+	case 'E':
+		if minor >= 10 {
+			return "Missing parentheses in call to 'exec'. Did you mean exec(...)?"
+		}
+		return "Missing parentheses in call to 'exec'"
+	case 'O':
+		if minor >= 8 {
+			return "leading zeros in decimal integer literals are not permitted; use an 0o prefix for octal integers"
+		}
+		return "invalid token"
+	case 'L':
+		if minor >= 9 {
+			return "invalid decimal literal"
+		}
+	}
+	return "invalid syntax"
+}
+
+func printMessage(minor int) string {
+	if minor >= 10 {
+		return "Missing parentheses in call to 'print'. Did you mean print(...)?"
+	}
+	return "Missing parentheses in call to 'print'"
+}
+
+// need records a piece of syntax in a line, unless each release that does not read it fails before.
+func (s *scanner) need(kind syntaxKind, line int32) {
+	if !s.records {
+		return
+	}
+	fails := syntaxes[kind].fails
+	if fails&^s.failing == 0 {
+		return
+	}
+	if !syntaxes[kind].late {
+		s.failing |= fails
+	} else if slices.ContainsFunc(s.syntax, func(t Syntax) bool { return t.kind == kind }) {
+		return
+	}
+	s.syntax = append(s.syntax, Syntax{Pos(line), kind})
+}
+
+// appendSyntax appends the line for the syntax of a file, if there is any.
+func appendSyntax(out []byte, list []Syntax) []byte {
+	if len(list) == 0 {
+		return out
+	}
+	out = append(out, syntaxMark...)
+	for _, s := range list {
+		out = strconv.AppendInt(append(out, byte(s.kind)), int64(s.Pos), 10)
+	}
+	return append(out, '\n')
+}
+
+// readSyntax reads such a line.
+func readSyntax(src string) (list []Syntax) {
+	text, ok := strings.CutPrefix(src, syntaxMark)
+	if !ok {
+		return nil
+	}
+	text, _, _ = strings.Cut(text, "\n")
+	for len(text) > 1 && len(list) <= len(syntaxes) {
+		n := 1
+		for n < len(text) && isDigit(text[n]) {
+			n++
+		}
+		line, ok := lineNumber(text[1:n])
+		if _, known := syntaxes[syntaxKind(text[0])]; !ok || !known {
+			return nil
+		}
+		list = append(list, Syntax{Pos(line), syntaxKind(text[0])})
+		text = text[n:]
+	}
+	return list
+}
+
+// lineSyntax records the syntax of the last line that its first word shows, which ends at n.
+func (s *scanner) lineSyntax(l *logical, at int32) {
+	text := s.src[l.start:l.end]
+	switch l.kind {
+	case caseLine:
+		if l.parent >= 0 && l.parent == at-1 && s.lines[l.parent].kind == matchLine && l.flags&block != 0 {
+			s.need('m', s.lines[l.parent].num)
+		}
+	case exceptLine:
+		s.exceptSyntax(l, text)
+	case raiseLine:
+		if text[0] == 'r' && bytes.IndexByte(text, ',') >= 0 && !bytes.Contains(text, []byte("lambda")) && hasComma(text) {
+			s.need('R', l.num)
+		}
+	case defLine, classLine:
+		if n := bytes.IndexByte(text, '['); n >= 0 {
+			s.parameterSyntax(l, text)
+		}
+	case decorator:
+		if !plainDecorator(text) {
+			s.need('d', l.num)
+		}
+	case withLine:
+		if text[len(text)-1] == ':' && withInBrackets(text) {
+			s.need('c', l.num)
+		}
+	case importLine:
+		if text[0] == 'f' && bytes.Contains(text, []byte("__future__")) {
+			eachName(text, func(name []byte, _ int) bool {
+				if string(name) == "annotations" {
+					s.need('a', l.num)
+				}
+				return true
+			})
+		}
+	case other:
+		s.wordSyntax(l, text)
+	}
+}
+
+// wordSyntax records the statements that are juxtapositions after a first word.
+func (s *scanner) wordSyntax(l *logical, text []byte) {
+	n := 0
+	switch text[0] {
+	case 't', 'p', 'e':
+		n = nameEnd(text, 0)
+	}
+	if n != 4 && n != 5 || n == len(text) || classes[text[n]] != clBlank {
+		return
+	}
+	word := string(text[:n])
+	if word != "type" && word != "print" && word != "exec" {
+		return
+	}
+	rest := bytes.TrimLeft(text[n:], " \t\f")
+	if len(rest) == 0 {
+		return
+	}
+	switch classes[rest[0]] {
+	case clName:
+		next := string(rest[:nameEnd(rest, 0)])
+		if keywords[next] || next == "print" {
+			return
+		}
+		switch word {
+		case "type":
+			after := bytes.TrimLeft(rest[len(next):], " \t\f")
+			if len(after) > 0 && (after[0] == '=' || after[0] == '[') {
+				s.need('t', l.num)
+				if after[0] == '[' && hasDefault(after) {
+					s.need('h', l.num)
+				}
+			}
+			return
+		}
+	case clQuote, clDigit:
+		if word == "type" {
+			return
+		}
+	default:
+		return
+	}
+	if word == "print" {
+		s.need('P', l.num)
+	} else {
+		s.need('E', l.num)
+	}
+}
+
+// hasDefault reports whether type parameters in brackets have a default.
+func hasDefault(text []byte) bool {
+	end := bracketEnd(text, 0)
+	for i := 1; i < end; i++ {
+		switch {
+		case classes[text[i]] == clOpen:
+			i = bracketEnd(text[:end], i) - 1
+		case classes[text[i]] == clQuote:
+			i = stringAfter(text[:end], i) - 1
+		case text[i] == '=' && text[i+1] != '=' && bytes.IndexByte([]byte("=<>!:"), text[i-1]) < 0:
+			return true
+		}
+	}
+	return false
+}
+
+// parameterSyntax records the type parameters of a function or class.
+func (s *scanner) parameterSyntax(l *logical, text []byte) {
+	name := definedName(text)
+	at := cap(text) - cap(name) // name is a part of text
+	after := text[at+len(name):]
+	rest := bytes.TrimLeft(after, " \t\f")
+	if len(rest) > 0 && rest[0] == '[' {
+		s.need('g', l.num)
+		if hasDefault(rest) {
+			s.need('h', l.num)
+		}
+	}
+}
+
+// exceptSyntax records `except*`, and types without brackets.
+func (s *scanner) exceptSyntax(l *logical, text []byte) {
+	rest := bytes.TrimLeft(text[len("except"):], " \t\f")
+	if len(rest) > 0 && rest[0] == '*' {
+		s.need('x', l.num)
+		rest = rest[1:]
+	}
+	if bytes.IndexByte(rest, ',') < 0 || bytes.Contains(rest, []byte("lambda")) {
+		return
+	}
+	switch n := commas(rest); {
+	case n == 1:
+		s.need('k', l.num)
+	case n > 1:
+		s.need('n', l.num)
+	}
+}
+
+// hasComma reports whether a simple statement has a comma outside of brackets.
+func hasComma(text []byte) bool { return commas(text) > 0 }
+
+// commas counts the commas outside of brackets, up to a colon or a semicolon.
+func commas(text []byte) (n int) {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case classes[c] == clOpen:
+			i = bracketEnd(text, i) - 1
+		case classes[c] == clQuote:
+			i = stringAfter(text, i) - 1
+		case c == '#':
+			k := bytes.IndexByte(text[i:], '\n')
+			if k < 0 {
+				return n
+			}
+			i += k
+		case c == ',':
+			n++
+		case c == ':' || c == ';':
+			return n
+		}
+	}
+	return n
+}
+
+// plainDecorator reports whether a decorator is a dotted name, or a call of it.
+func plainDecorator(text []byte) bool {
+	i := 1
+	for i < len(text) && (parts[text[i]] || text[i] == '.' || text[i] == ' ' || text[i] == '\t') {
+		i++
+	}
+	if i < len(text) && text[i] == '\\' {
+		return true // goes on in the next line
+	}
+	if i < len(text) && text[i] == '(' {
+		if i = bracketEnd(text, i); i < len(text) {
+			rest := bytes.TrimLeft(text[i:], " \t\f\\\r\n")
+			return len(rest) == 0 || rest[0] == '#'
+		}
+	}
+	return i >= len(text)
+}
+
+// withInBrackets reports whether the header of a with statement is one pair of brackets in which a
+// name is bound.
+func withInBrackets(text []byte) bool {
+	i := bytes.Index(text, []byte("with")) + len("with")
+	for i < len(text) && classes[text[i]] == clBlank {
+		i++
+	}
+	if i >= len(text) || text[i] != '(' {
+		return false
+	}
+	end := bracketEnd(text, i)
+	if len(bytes.TrimSpace(text[end:])) != 1 {
+		return false
+	}
+	for j := i + 1; j < end-1; {
+		switch c := text[j]; {
+		case classes[c] == clOpen:
+			j = bracketEnd(text, j)
+		case classes[c] == clQuote:
+			j = stringAfter(text, j)
+		case c == '#':
+			k := bytes.IndexByte(text[j:end], '\n')
+			if k < 0 {
+				return false
+			}
+			j += k
+		case classes[c] == clName:
+			k := nameEnd(text, j)
+			if string(text[j:k]) == "as" {
+				return true
+			}
+			j = k
+		default:
+			j++
+		}
+	}
+	return false
+}
+
+// starSyntax records unpacking by a * at i, after the token that ends at last, in the line that
+// begins at start.
+func (s *scanner) starSyntax(start, last, i, depth int) {
+	src := s.src
+	if i+1 < len(src) && src[i+1] == '*' || last <= start {
+		return
+	}
+	switch c := src[last-1]; {
+	case c == '[':
+		if last-2 >= start && (src[last-2] == ')' || src[last-2] == ']' || parts[src[last-2]] && !s.afterKeyword(start, last-1)) {
+			s.need('s', s.num)
+		}
+	case c == ':':
+		if depth > 0 {
+			s.need('s', s.num)
+		}
+	case depth > 0:
+	case c == ',' || c == 'n' || c == 'd':
+		s.bareStar(src[start:last])
+	}
+}
+
+// afterKeyword reports whether the word that ends at end is a keyword.
+func (s *scanner) afterKeyword(start, end int) bool {
+	from := end
+	for from > start && parts[s.src[from-1]] {
+		from--
+	}
+	return keywordSet.has(s.src[from:end])
+}
+
+// bareStar records unpacking without brackets, after a text of its line.
+func (s *scanner) bareStar(text []byte) {
+	n := nameEnd(text, 0)
+	whole := n == len(text) || text[len(text)-1] == ','
+	switch string(text[:n]) {
+	case "return", "yield":
+		if whole && n < len(text) && (classes[text[n]] == clBlank || text[n] == '(' || text[n] == '[') || n == len(text) {
+			s.need('r', s.num)
+		}
+	case "for":
+		if bytes.HasSuffix(text, []byte(" in")) {
+			s.need('l', s.num)
+		}
+	}
+}
+
+// numberSyntax records numbers of Python 2.
+func (s *scanner) numberSyntax(i, j int) {
+	src := s.src
+	switch last := src[j-1] | 0x20; {
+	case last == 'l':
+		s.need('L', s.num)
+	case src[i] == '0' && j-i > 1 && isDigit(src[i+1]) && (j == len(src) || src[j] != '.'):
+		for k := i; k < j; k++ {
+			if !isDigit(src[k]) {
+				return
+			}
+		}
+		if len(bytes.Trim(src[i:j], "0")) > 0 {
+			s.need('O', s.num)
+		}
+	}
+}
+
+// asyncSyntax records async and await as names in a line.
+func (s *scanner) asyncSyntax(l *logical) {
+	text := s.src[l.start:l.end]
+	eachName(text, func(name []byte, at int) bool {
+		rest := bytes.TrimLeft(text[at+len(name):], " \t\f")
+		before := bytes.TrimRight(text[:at], " \t\f")
+		switch string(name) {
+		case "async":
+			word := ""
+			if len(rest) > 0 && classes[rest[0]] == clName {
+				word = string(rest[:nameEnd(rest, 0)])
+			}
+			if len(rest) > 0 && (rest[0] == '\\' || rest[0] == '\n' || rest[0] == '#') {
+				return true // it goes on in another line
+			}
+			if word != "def" && word != "for" && word != "with" {
+				s.need('y', l.num)
+			}
+		case "await":
+			if len(before) > 0 && before[len(before)-1] == '.' || len(rest) > 1 && rest[0] == '=' && rest[1] != '=' {
+				s.need('y', l.num)
+			}
+		}
+		return true
+	})
+}
+
+// formatSyntax records the syntax of an f-string or t-string that begins in a line and has been read.
+func (s *scanner) formatSyntax(line int32, prefix string, seen fieldSyntax) {
+	if !s.records {
+		return
+	}
+	if strings.ContainsAny(prefix, "tT") {
+		s.need('u', line)
+	}
+	for _, t := range []struct {
+		bit  fieldSyntax
+		kind syntaxKind
+	}{{fieldQuote, 'q'}, {fieldBackslash, 'b'}, {fieldComment, 'o'}, {fieldEqual, 'e'}, {fieldWalrus, 'w'}} {
+		if seen&t.bit != 0 {
+			s.need(t.kind, line)
+		}
+	}
+	s.need('f', line)
+}
+
+// fieldSyntax are kinds of syntax in the replacement fields of an f-string.
+type fieldSyntax uint8
+
+const (
+	fieldQuote fieldSyntax = 1 << iota // its own quote, or the end of a line
+	fieldBackslash
+	fieldComment
+	fieldEqual
+	fieldWalrus
+)
