@@ -483,7 +483,7 @@ func (s *scanner) numberSyntax(i, j int) {
 	switch last := src[j-1] | 0x20; {
 	case last == 'l':
 		s.need('L', s.num)
-	case src[i] == '0' && j-i > 1 && isDigit(src[i+1]) && (j == len(src) || src[j] != '.'):
+	case i > 0 && bytes.IndexByte([]byte(" (,=["), src[i-1]) >= 0 && src[i] == '0' && j-i > 1 && isDigit(src[i+1]) && (j == len(src) || src[j] != '.'):
 		for k := i; k < j; k++ {
 			if !isDigit(src[k]) {
 				return
