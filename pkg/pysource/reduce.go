@@ -177,7 +177,7 @@ func clean(src []byte) []byte {
 }
 
 func (r *reducer) reset(src []byte) {
-	r.scanner = scanner{src: src, lines: r.lines[:0], stack: r.stack[:0], syntax: r.syntax[:0]}
+	r.scanner = scanner{src: src, lines: r.lines[:0], stack: r.stack[:0], syntax: r.syntax[:0], records: readsAsIs(src)}
 	r.ids.reset()
 	clear(r.seen)
 	r.names, r.binds, r.uses, r.queue, r.calls, r.fresh, r.text = r.names[:0], r.binds[:0], r.uses[:0], r.queue[:0], r.calls[:0], r.fresh[:0], r.text[:0]

@@ -299,7 +299,8 @@ def stub(x=np.polynomial.X(1), y=np.ma.z(2)):
 class B:
     @stub(1)
     def m(self): pass
-`, `import numpy as np
+`, `#!g10
+import numpy as np
 np.logspace;np.random
 np.fft#10
 class A:

@@ -140,7 +140,6 @@ const (
 	clBlank
 	clStar
 	clSlash
-	clBackquote
 )
 
 // classes and parts are tables: the class of a byte, and whether it goes on with a name.
@@ -166,7 +165,7 @@ func init() {
 	for _, c := range []struct {
 		bytes string
 		class uint8
-	}{{"\n", clNewline}, {"\"'", clQuote}, {"#", clComment}, {"([{", clOpen}, {")]}", clClose}, {"\\", clBackslash}, {"=", clEqual}, {";", clSemicolon}, {" \t\f", clBlank}, {"*", clStar}, {"/", clSlash}, {"`", clBackquote}} {
+	}{{"\n", clNewline}, {"\"'", clQuote}, {"#", clComment}, {"([{", clOpen}, {")]}", clClose}, {"\\", clBackslash}, {"=", clEqual}, {";", clSemicolon}, {" \t\f", clBlank}, {"*", clStar}, {"/", clSlash}} {
 		for i := range len(c.bytes) {
 			classes[c.bytes[i]] = c.class
 		}
@@ -292,9 +291,6 @@ loop:
 		case clName:
 			j := nameEnd(src, i)
 			if j-i <= 2 && j < len(src) && classes[src[j]] == clQuote && isPrefix(string(src[i:j])) {
-				if j-i == 2 && src[i]|0x20 == 'u' {
-					s.need('U', s.num)
-				}
 				i = s.skipString(j, src[i:j])
 			} else {
 				if wordMask[c]&lastMask[src[j-1]]&lengthBit(j-i) != 0 {
@@ -305,11 +301,7 @@ loop:
 			last = i
 			continue
 		case clDigit:
-			j := nameEnd(src, i)
-			if src[j-1]|0x20 == 'l' || src[i] == '0' && j-i > 1 {
-				s.numberSyntax(i, j)
-			}
-			i = j
+			i = nameEnd(src, i)
 			last = i
 			continue
 		case clBlank:
@@ -373,8 +365,6 @@ loop:
 			if depth > 0 && src[last-1] == ',' {
 				s.need('p', s.num)
 			}
-		case clBackquote:
-			s.need('B', s.num)
 		}
 		i++
 		last = i

@@ -2,6 +2,7 @@ package pysource
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,27 +22,17 @@ type Syntax struct {
 // syntaxKind is a letter, as a reduced text has it.
 type syntaxKind byte
 
-// releases is a set of releases of CPython: bit 0 is 2.7, bit 1 all of 3.0 to 3.4, bit n 3.(n+3).
+// releases is a set of releases of CPython 3: bit 0 is all of 3.0 to 3.4, bit n 3.(n+4).
 type releases uint32
 
 // newest is the minor release of Python 3 up to which the syntax is known. A later one reads what it does.
 const newest = 14
 
-func release(major, minor int) releases {
-	switch {
-	case major == 2:
-		return 1
-	case minor < 5:
-		return 2
-	}
-	return 1 << (min(minor, newest) - 3)
-}
+// release returns the set of one minor release.
+func release(minor int) releases { return 1 << max(0, min(minor, newest)-4) }
 
-// before returns the releases of Python 2 and 3 before a minor one of 3.
-func before(minor int) releases { return release(3, minor) - 1 }
-
-// python3 are all releases of Python 3.
-const python3 = ^releases(1)
+// before returns the releases before a minor one.
+func before(minor int) releases { return release(minor) - 1 }
 
 // syntaxes has for each kind the releases that do not read it, its name, and which releases read it.
 var syntaxes = map[syntaxKind]struct {
@@ -50,7 +41,6 @@ var syntaxes = map[syntaxKind]struct {
 	// late says that the compiler reports it after it has read the whole file.
 	late bool
 }{
-	'f': {before(6), "an f-string", "Python 3.6 or later", false},
 	'a': {before(7), "`from __future__ import annotations`", "Python 3.7 or later", true},
 	'w': {before(8), "an assignment expression (`:=`)", "Python 3.8 or later", false},
 	'p': {before(8), "positional-only parameters (`/`)", "Python 3.8 or later", false},
@@ -70,21 +60,13 @@ var syntaxes = map[syntaxKind]struct {
 	'h': {before(13), "a type parameter with a default", "Python 3.13 or later", false},
 	'u': {before(14), "a t-string", "Python 3.14 or later", false},
 	'n': {before(14), "except with several types without brackets", "Python 3.14 or later", false},
-	'k': {python3 & before(14), "except with a comma", "Python 2, or 3.14 or later", false},
-	'y': {python3 &^ before(7), "async or await as a name", "Python 3.6 or earlier", false},
-	'P': {python3, "a print statement", "Python 2", false},
-	'E': {python3, "an exec statement", "Python 2", false},
-	'R': {python3, "raise with a comma", "Python 2", false},
-	'B': {python3, "backquotes", "Python 2", false},
-	'O': {python3, "an octal number that begins with 0", "Python 2", false},
-	'L': {python3, "a number that ends with L", "Python 2", false},
-	'U': {python3, "a string that begins with ur", "Python 2", false},
+	'k': {before(14), "except with a comma", "Python 2, or 3.14 or later", false},
+	'y': {^before(7), "async or await as a name", "Python 3.6 or earlier", false},
+	'P': {^releases(0), "a print statement", "Python 2", false},
 }
 
-// Fails reports whether a release of CPython does not read it.
-func (s Syntax) Fails(major, minor int) bool {
-	return syntaxes[s.kind].fails&release(major, minor) != 0
-}
+// Fails reports whether a minor release of CPython 3 does not read it.
+func (s Syntax) Fails(minor int) bool { return syntaxes[s.kind].fails&release(minor) != 0 }
 
 // Name returns what it is, in words: "a match statement".
 func (s Syntax) Name() string { return syntaxes[s.kind].name }
@@ -92,71 +74,44 @@ func (s Syntax) Name() string { return syntaxes[s.kind].name }
 // Needs returns which releases read it: "Python 3.10 or later".
 func (s Syntax) Needs() string { return syntaxes[s.kind].need }
 
-// SyntaxError returns the syntax of a file that a release of CPython reports, and the message of its
-// SyntaxError without the place, which is no "invalid syntax" where the release has a text for it. ok is false if
-// the release reads all of it.
-func (f *File) SyntaxError(major, minor int) (s Syntax, message string, ok bool) {
+// SyntaxError returns the first syntax of a file that a minor release of CPython 3 does not read. ok is
+// false if there is none that this package knows.
+func (f *File) SyntaxError(minor int) (s Syntax, ok bool) {
 	for _, t := range f.Syntax {
-		if t.Fails(major, minor) && (!ok || s.late(major, minor) && !t.late(major, minor)) {
+		if t.Fails(minor) && (!ok || s.late(minor) && !t.late(minor)) {
 			s, ok = t, true
 		}
 	}
-	return s, s.message(major, minor), ok
+	return s, ok
 }
 
-// late reports whether a release reports it only after it has read the whole file: before 3.9 all of
-// f-strings, whose expressions were compiled on their own.
-func (s Syntax) late(major, minor int) bool {
-	return syntaxes[s.kind].late && (minor < 9 || s.kind == 'a') || s.kind == 'q' && minor < 9 && major == 3
-}
-
-// message returns the text of the SyntaxError.
-func (s Syntax) message(major, minor int) string {
+// Text returns the text of the SyntaxError of a minor release that fails, without the place. exact is false
+// if the release may have another text, which depends on what stands beside or before.
+func (s Syntax) Text(minor int) (text string, exact bool) {
+	text = "invalid syntax"
 	switch s.kind {
 	case 'a':
-		return "future feature annotations is not defined"
-	case 'q':
-		switch {
-		case major == 3 && minor >= 6:
-			return "f-string: expecting '}'"
-		}
+		return "future feature annotations is not defined", true
 	case 'b':
-		return "f-string expression part cannot include a backslash"
+		return "f-string expression part cannot include a backslash", true
 	case 'o':
-		return "f-string expression part cannot include '#'"
-	case 'k', 'n':
+		return "f-string expression part cannot include '#'", true
+	case 'n':
 		if minor >= 10 {
-			return "multiple exception types must be parenthesized"
+			text = "multiple exception types must be parenthesized"
 		}
-	case 'g', 'h':
-		switch {
-		case s.kind == 'h' && minor == 12:
-		}
-	case 'P':
-		return printMessage(minor)
-	case 'E':
-		if minor >= 10 {
-			return "Missing parentheses in call to 'exec'. Did you mean exec(...)?"
-		}
-		return "Missing parentheses in call to 'exec'"
-	case 'O':
-		if minor >= 8 {
-			return "leading zeros in decimal integer literals are not permitted; use an 0o prefix for octal integers"
-		}
-		return "invalid token"
-	case 'L':
-		if minor >= 9 {
-			return "invalid decimal literal"
-		}
+		return text, true
+	case 's', 'g':
+		return text, minor < 10
+	case 'h', 'q', 'k', 'P':
+		return text, false
 	}
-	return "invalid syntax"
+	return text, true
 }
 
-func printMessage(minor int) string {
-	if minor >= 10 {
-		return "Missing parentheses in call to 'print'. Did you mean print(...)?"
-	}
-	return "Missing parentheses in call to 'print'"
+// late reports whether a release reports it only after it has read the whole file.
+func (s Syntax) late(minor int) bool {
+	return syntaxes[s.kind].late && (minor < 9 || s.kind == 'a') || s.kind == 'q' && minor < 9
 }
 
 // need records a piece of syntax in a line, unless each release that does not read it fails before.
@@ -175,6 +130,24 @@ func (s *scanner) need(kind syntaxKind, line int32) {
 	}
 	s.syntax = append(s.syntax, Syntax{Pos(line), kind})
 }
+
+// plainCodings are encodings that change no ASCII character of a source. Others may be those of a
+// package that makes another source of it, as future-fstrings does.
+var plainCodings = map[string]bool{"utf-8": true, "utf8": true, "utf_8": true, "ascii": true, "us-ascii": true, "latin-1": true, "latin1": true, "iso-8859-1": true, "iso-8859-15": true}
+
+// readsAsIs reports whether the releases of CPython read a source without a codec that may change it.
+func readsAsIs(src []byte) bool {
+	for range 2 {
+		line, rest, _ := bytes.Cut(src, newline)
+		if m := declared.FindSubmatch(line); m != nil {
+			return plainCodings[strings.ToLower(string(m[1]))]
+		}
+		src = rest
+	}
+	return true
+}
+
+var declared = regexp.MustCompile(`^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)`)
 
 // appendSyntax appends the line for the syntax of a file, if there is any.
 func appendSyntax(out []byte, list []Syntax) []byte {
@@ -215,15 +188,11 @@ func (s *scanner) lineSyntax(l *logical, at int32) {
 	text := s.src[l.start:l.end]
 	switch l.kind {
 	case caseLine:
-		if l.parent >= 0 && l.parent == at-1 && s.lines[l.parent].kind == matchLine && l.flags&block != 0 {
+		if l.parent >= 0 && l.parent == at-1 && s.lines[l.parent].kind == matchLine {
 			s.need('m', s.lines[l.parent].num)
 		}
 	case exceptLine:
 		s.exceptSyntax(l, text)
-	case raiseLine:
-		if text[0] == 'r' && bytes.IndexByte(text, ',') >= 0 && !bytes.Contains(text, []byte("lambda")) && hasComma(text) {
-			s.need('R', l.num)
-		}
 	case defLine, classLine:
 		if n := bytes.IndexByte(text, '['); n >= 0 {
 			s.parameterSyntax(l, text)
@@ -238,10 +207,12 @@ func (s *scanner) lineSyntax(l *logical, at int32) {
 		}
 	case importLine:
 		if text[0] == 'f' && bytes.Contains(text, []byte("__future__")) {
+			as := false
 			eachName(text, func(name []byte, _ int) bool {
-				if string(name) == "annotations" {
+				if !as && string(name) == "annotations" {
 					s.need('a', l.num)
 				}
+				as = string(name) == "as"
 				return true
 			})
 		}
@@ -254,14 +225,14 @@ func (s *scanner) lineSyntax(l *logical, at int32) {
 func (s *scanner) wordSyntax(l *logical, text []byte) {
 	n := 0
 	switch text[0] {
-	case 't', 'p', 'e':
+	case 't', 'p':
 		n = nameEnd(text, 0)
 	}
 	if n != 4 && n != 5 || n == len(text) || classes[text[n]] != clBlank {
 		return
 	}
 	word := string(text[:n])
-	if word != "type" && word != "print" && word != "exec" {
+	if word != "type" && word != "print" {
 		return
 	}
 	rest := bytes.TrimLeft(text[n:], " \t\f")
@@ -292,11 +263,7 @@ func (s *scanner) wordSyntax(l *logical, text []byte) {
 	default:
 		return
 	}
-	if word == "print" {
-		s.need('P', l.num)
-	} else {
-		s.need('E', l.num)
-	}
+	s.need('P', l.num)
 }
 
 // hasDefault reports whether type parameters in brackets have a default.
@@ -346,9 +313,6 @@ func (s *scanner) exceptSyntax(l *logical, text []byte) {
 		s.need('n', l.num)
 	}
 }
-
-// hasComma reports whether a simple statement has a comma outside of brackets.
-func hasComma(text []byte) bool { return commas(text) > 0 }
 
 // commas counts the commas outside of brackets, up to a colon or a semicolon.
 func commas(text []byte) (n int) {
@@ -458,7 +422,8 @@ func (s *scanner) afterKeyword(start, end int) bool {
 	for from > start && parts[s.src[from-1]] {
 		from--
 	}
-	return keywordSet.has(s.src[from:end])
+	word := s.src[from:end]
+	return keywordSet.has(word) || string(word) == "case" || string(word) == "match"
 }
 
 // bareStar records unpacking without brackets, after a text of its line.
@@ -467,30 +432,15 @@ func (s *scanner) bareStar(text []byte) {
 	whole := n == len(text) || text[len(text)-1] == ','
 	switch string(text[:n]) {
 	case "return", "yield":
+		if bytes.Contains(text, []byte("lambda")) {
+			return // a parameter
+		}
 		if whole && n < len(text) && (classes[text[n]] == clBlank || text[n] == '(' || text[n] == '[') || n == len(text) {
 			s.need('r', s.num)
 		}
 	case "for":
 		if bytes.HasSuffix(text, []byte(" in")) {
 			s.need('l', s.num)
-		}
-	}
-}
-
-// numberSyntax records numbers of Python 2.
-func (s *scanner) numberSyntax(i, j int) {
-	src := s.src
-	switch last := src[j-1] | 0x20; {
-	case last == 'l':
-		s.need('L', s.num)
-	case i > 0 && bytes.IndexByte([]byte(" (,=["), src[i-1]) >= 0 && src[i] == '0' && j-i > 1 && isDigit(src[i+1]) && (j == len(src) || src[j] != '.'):
-		for k := i; k < j; k++ {
-			if !isDigit(src[k]) {
-				return
-			}
-		}
-		if len(bytes.Trim(src[i:j], "0")) > 0 {
-			s.need('O', s.num)
 		}
 	}
 }
@@ -538,7 +488,6 @@ func (s *scanner) formatSyntax(line int32, prefix string, seen fieldSyntax) {
 			s.need(t.kind, line)
 		}
 	}
-	s.need('f', line)
 }
 
 // fieldSyntax are kinds of syntax in the replacement fields of an f-string.
