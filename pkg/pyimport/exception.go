@@ -163,7 +163,7 @@ func (e *exception) failure() *Failure {
 	}
 	switch {
 	case e.from != nil:
-		f.Type, f.Text, f.Cause, f.Program, f.Library = e.from.Type, e.from.Text, e.from.Cause, e.from.Program, e.from.Library
+		f.Type, f.Text, f.Cause, f.Program, f.Library, f.Unread = e.from.Type, e.from.Text, e.from.Cause, e.from.Program, e.from.Library, e.from.Unread
 	case e.after != nil:
 		f.Cause, f.Program, f.Library = e.after.Cause, e.after.Program, cmp.Or(f.Library, e.after.Library)
 	}

@@ -417,6 +417,9 @@ func (r *Run) execModule(m *module, spec *pyenv.Spec) {
 
 // execFile executes the statements of a file as a module.
 func (r *Run) execFile(m *module, f *pysource.File) {
+	if r.unread(m, f); r.raised != nil {
+		return
+	}
 	if f.Partial != "" {
 		r.openUp(m.names, f.Partial)
 		r.noteAt(r.node, f.Partial)
@@ -427,6 +430,23 @@ func (r *Run) execFile(m *module, f *pysource.File) {
 		r.presetStandIn(m)
 		r.presetFlags(m)
 	}
+}
+
+// unread raises SyntaxError if the interpreter does not read a file. The standard library is that of the
+// interpreter, which reads it.
+func (r *Run) unread(m *module, f *pysource.File) {
+	if r.in.Implementation != "cpython" || r.in.Major != 3 || r.in.StdLib == "" || m.file == "" {
+		return
+	}
+	if rest, ok := strings.CutPrefix(m.file, r.in.StdLib+"/"); ok && !strings.Contains(rest, "-packages/") {
+		return
+	}
+	s, ok := f.SyntaxError(r.in.Minor)
+	if !ok {
+		return
+	}
+	text, exact := s.Text(r.in.Minor)
+	r.raiseFailure(&Failure{Type: "SyntaxError", Text: text, Unread: &Unread{File: m.file, Line: s.Line(), Name: s.Name(), Needs: s.Needs(), About: !exact}}, nil)
 }
 
 // presetStandIn sets the attributes that this package knows of a module of the standard

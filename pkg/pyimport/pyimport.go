@@ -49,10 +49,22 @@ type Failure struct {
 	Program string `json:"-"`
 	// Library is what ctypes.util.find_library has not found, so that the exception was raised, or "".
 	Library string `json:"-"`
+	// Unread is the syntax that the interpreter does not read, for such a SyntaxError, or nil.
+	Unread *Unread `json:"-"`
 }
 
 // Lack is a name that a module does not have: the module, its file, and the name.
 type Lack struct{ Module, File, Name string }
+
+// Unread is the first syntax of a file that the interpreter does not read.
+type Unread struct {
+	File  string
+	Line  int
+	Name  string // "a match statement"
+	Needs string // the releases that read it: "Python 3.10 or later"
+	// About reports that the text of the exception may be another one.
+	About bool
+}
 
 // Kind is a kind of node.
 type Kind string
