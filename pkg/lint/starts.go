@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -90,6 +91,9 @@ func importsFail(pass *Pass) []Finding {
 				continue
 			}
 			message := f.Type + ": " + f.Failure.Text
+			if f.Unread != nil && f.Unread.About {
+				message = f.Type
+			}
 			if by[message] == nil {
 				messages = append(messages, message)
 			}
@@ -119,6 +123,7 @@ func importFinding(pass *Pass, message string, failures []*replay.StartFailure) 
 			x.Affected = []string{n.File}
 		}
 	}
+	pass.adviseSyntax(&x, failures[0])
 	pass.adviseModule(&x, failures[0])
 	pass.adviseRequirements(&x, failures[0])
 	pass.adviseAddon(&x, failures[0])
@@ -127,6 +132,13 @@ func importFinding(pass *Pass, message string, failures []*replay.StartFailure) 
 	pass.adviseMetadata(&x, failures[0])
 	pass.adviseSaid(&x, failures[0])
 	return x
+}
+
+// adviseSyntax adds the line that the interpreter does not read, and which releases of Python read it.
+func (pass *Pass) adviseSyntax(x *Finding, f *replay.StartFailure) {
+	if u := f.Unread; u != nil {
+		pass.also(x, "syntax", packs.Values{"file": u.File, "line": strconv.Itoa(u.Line), "name": u.Name, "needs": u.Needs, "version": u.Python})
+	}
 }
 
 // worstVerdict returns the first of the severest verdicts on failures, of which there is one at least.

@@ -446,7 +446,7 @@ func (r *Run) unread(m *module, f *pysource.File) {
 		return
 	}
 	text, exact := s.Text(r.in.Minor)
-	r.raiseFailure(&Failure{Type: "SyntaxError", Text: text, Unread: &Unread{File: m.file, Line: s.Line(), Name: s.Name(), Needs: s.Needs(), About: !exact}}, nil)
+	r.raiseFailure(&Failure{Type: "SyntaxError", Text: text, Unread: &Unread{File: m.file, Line: s.Line(), Name: s.Name(), Needs: s.Needs(), Python: fmt.Sprintf("3.%d", r.in.Minor), About: !exact}}, nil)
 }
 
 // presetStandIn sets the attributes that this package knows of a module of the standard

@@ -62,6 +62,8 @@ type Unread struct {
 	Line  int
 	Name  string // "a match statement"
 	Needs string // the releases that read it: "Python 3.10 or later"
+	// Python is the interpreter's own release: "3.9".
+	Python string
 	// About reports that the text of the exception may be another one.
 	About bool
 }
