@@ -445,6 +445,7 @@ func (r *Run) unread(m *module, f *pysource.File) {
 	if !ok {
 		return
 	}
+	r.node.Caught = r.catcher("SyntaxError")
 	text, exact := s.Text(r.in.Minor)
 	r.raiseFailure(&Failure{Type: "SyntaxError", Text: text, Unread: &Unread{File: m.file, Line: s.Line(), Name: s.Name(), Needs: s.Needs(), Python: fmt.Sprintf("3.%d", r.in.Minor), About: !exact}}, nil)
 }
