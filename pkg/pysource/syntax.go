@@ -34,8 +34,8 @@ func release(minor int) releases { return 1 << max(0, min(minor, newest)-4) }
 // before returns the releases before a minor one.
 func before(minor int) releases { return release(minor) - 1 }
 
-// syntaxes has for each kind the releases that do not read it, its name, and which releases read it.
-var syntaxes = map[syntaxKind]struct {
+// syntaxTable has for each kind the releases that do not read it, its name, and which releases read it.
+var syntaxTable = map[syntaxKind]struct {
 	fails      releases
 	name, need string
 	// late says that the compiler reports it after it has read the whole file.
@@ -66,13 +66,13 @@ var syntaxes = map[syntaxKind]struct {
 }
 
 // Fails reports whether a minor release of CPython 3 does not read it.
-func (s Syntax) Fails(minor int) bool { return syntaxes[s.kind].fails&release(minor) != 0 }
+func (s Syntax) Fails(minor int) bool { return syntaxTable[s.kind].fails&release(minor) != 0 }
 
 // Name returns what it is, in words: "a match statement".
-func (s Syntax) Name() string { return syntaxes[s.kind].name }
+func (s Syntax) Name() string { return syntaxTable[s.kind].name }
 
 // Needs returns which releases read it: "Python 3.10 or later".
-func (s Syntax) Needs() string { return syntaxes[s.kind].need }
+func (s Syntax) Needs() string { return syntaxTable[s.kind].need }
 
 // SyntaxError returns the first syntax of a file that a minor release of CPython 3 does not read. ok is
 // false if there is none that this package knows.
@@ -111,7 +111,7 @@ func (s Syntax) Text(minor int) (text string, exact bool) {
 
 // late reports whether a release reports it only after it has read the whole file.
 func (s Syntax) late(minor int) bool {
-	return syntaxes[s.kind].late && (minor < 9 || s.kind == 'a') || s.kind == 'q' && minor < 9
+	return syntaxTable[s.kind].late && (minor < 9 || s.kind == 'a') || s.kind == 'q' && minor < 9
 }
 
 // need records a piece of syntax in a line, unless each release that does not read it fails before.
@@ -119,11 +119,11 @@ func (s *scanner) need(kind syntaxKind, line int32) {
 	if !s.records {
 		return
 	}
-	fails := syntaxes[kind].fails
+	fails := syntaxTable[kind].fails
 	if fails&^s.failing == 0 {
 		return
 	}
-	if !syntaxes[kind].late {
+	if !syntaxTable[kind].late {
 		s.failing |= fails
 	} else if slices.ContainsFunc(s.syntax, func(t Syntax) bool { return t.kind == kind }) {
 		return
@@ -168,13 +168,13 @@ func readSyntax(src string) (list []Syntax) {
 		return nil
 	}
 	text, _, _ = strings.Cut(text, "\n")
-	for len(text) > 1 && len(list) <= len(syntaxes) {
+	for len(text) > 1 && len(list) <= len(syntaxTable) {
 		n := 1
 		for n < len(text) && isDigit(text[n]) {
 			n++
 		}
 		line, ok := lineNumber(text[1:n])
-		if _, known := syntaxes[syntaxKind(text[0])]; !ok || !known {
+		if _, known := syntaxTable[syntaxKind(text[0])]; !ok || !known {
 			return nil
 		}
 		list = append(list, Syntax{Pos(line), syntaxKind(text[0])})
