@@ -275,7 +275,7 @@ func hasDefault(text []byte) bool {
 			i = bracketEnd(text[:end], i) - 1
 		case classes[text[i]] == clQuote:
 			i = stringAfter(text[:end], i) - 1
-		case text[i] == '=' && text[i+1] != '=' && bytes.IndexByte([]byte("=<>!:"), text[i-1]) < 0:
+		case text[i] == '=' && !bytes.HasPrefix(text[i:], []byte("==")) && bytes.IndexByte([]byte("=<>!:"), text[i-1]) < 0:
 			return true
 		}
 	}

@@ -280,3 +280,24 @@ func TestSyntaxErrorElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// TestSyntaxCutShort checks that the reader takes each beginning of a text, and that a reduced text is
+// its own reduction.
+func TestSyntaxCutShort(t *testing.T) {
+	for _, text := range []string{
+		"type X[T == 1, U = int] = 1\n", "def f[T = 1](a, /, b=(x := 2)): pass\n", "class A[T: int = str](B): pass\n",
+		"try: pass\nexcept* A, B: pass\n", "try: pass\nexcept a, b:\n pass\n", "x[*a, b:=1]\n", "f'{a!r:>{b}=}'\n", "f\"{'\\n' # c\n}\"\n", "t'{a}'\n",
+		"with (a as b, c): pass\n", "@a[0].b(c)\ndef f(): return *a, b\n", "for x in *a, b: pass\n", "print 'a', b\n", "match x:\n case 1: pass\n",
+		"async = 1\nawait = x.async\n", "from __future__ import annotations as a\n", "lambda a, /, b: (c := 1)\n",
+	} {
+		for n := range len(text) + 1 {
+			for _, src := range []string{text[:n], text[:n] + "\n", "if x:\n " + text[:n]} {
+				reduced := Reduce([]byte(src))
+				Parse(reduced)
+				if again := Reduce(reduced); string(again) != string(reduced) {
+					t.Errorf("%q: %q is reduced to %q", src, reduced, again)
+				}
+			}
+		}
+	}
+}

@@ -426,6 +426,9 @@ func (t *stringScanner) inside(text, quote string) {
 // equal records the = at i of a replacement field, inside of some brackets of it.
 func (t *stringScanner) equal(i, open int) {
 	s := t.src
+	if i == 0 { // a field alone
+		return
+	}
 	switch before := s[i-1]; {
 	case before == ':' && open > 0:
 		t.seen |= fieldWalrus
