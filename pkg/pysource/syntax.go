@@ -285,6 +285,9 @@ func hasDefault(text []byte) bool {
 // parameterSyntax records the type parameters of a function or class.
 func (s *scanner) parameterSyntax(l *logical, text []byte) {
 	name := definedName(text)
+	if len(name) == 0 {
+		return
+	}
 	at := cap(text) - cap(name) // name is a part of text
 	after := text[at+len(name):]
 	rest := bytes.TrimLeft(after, " \t\f")
