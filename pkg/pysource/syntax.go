@@ -245,8 +245,7 @@ func (s *scanner) wordSyntax(l *logical, text []byte) {
 		if keywords[next] || next == "print" {
 			return
 		}
-		switch word {
-		case "type":
+		if word == "type" {
 			after := bytes.TrimLeft(rest[len(next):], " \t\f")
 			if len(after) > 0 && (after[0] == '=' || after[0] == '[') {
 				s.need('t', l.num)
