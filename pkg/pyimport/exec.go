@@ -53,6 +53,8 @@ func (r *Run) rest(list []pysource.Stmt) flow {
 // exec executes one statement.
 func (r *Run) exec(s pysource.Stmt) flow {
 	switch s := s.(type) {
+	case *typeError:
+		r.raiseUnread("TypeError", r.frame.file, s.Syntax)
 	case *pysource.Import:
 		r.importStmt(s)
 	case *pysource.ImportFrom:

@@ -425,29 +425,53 @@ func (r *Run) execFile(m *module, f *pysource.File) {
 		r.noteAt(r.node, f.Partial)
 	}
 	m.copyOf = copied(f)
-	r.inFrame(&frame{module: m, vars: m.names, file: m.file}, func() { r.block(f.Body) })
+	body := r.withTypeError(m, f)
+	r.inFrame(&frame{module: m, vars: m.names, file: m.file}, func() { r.block(body) })
 	if strings.HasPrefix(m.file, r.in.StdLib+"/") && r.raised == nil {
 		r.presetStandIn(m)
 		r.presetFlags(m)
 	}
 }
 
-// unread raises SyntaxError if the interpreter does not read a file. The standard library is that of the
-// interpreter, which reads it.
-func (r *Run) unread(m *module, f *pysource.File) {
+// mayNotRead reports whether the interpreter may not read, or know, something in a module's file. The standard
+// library is that of the interpreter, which reads it.
+func (r *Run) mayNotRead(m *module) bool {
 	if r.in.Implementation != "cpython" || r.in.Major != 3 || r.in.StdLib == "" || m.file == "" {
-		return
+		return false
 	}
-	if rest, ok := strings.CutPrefix(m.file, r.in.StdLib+"/"); ok && !strings.Contains(rest, "-packages/") {
-		return
+	rest, ok := strings.CutPrefix(m.file, r.in.StdLib+"/")
+	return !ok || strings.Contains(rest, "-packages/")
+}
+
+// unread raises SyntaxError if the interpreter does not read a file.
+func (r *Run) unread(m *module, f *pysource.File) {
+	if s, ok := f.SyntaxError(r.in.Minor); ok && r.mayNotRead(m) {
+		r.raiseUnread("SyntaxError", m.file, s)
 	}
-	s, ok := f.SyntaxError(r.in.Minor)
-	if !ok {
-		return
-	}
-	r.node.Caught = r.catcher("SyntaxError")
+}
+
+// raiseUnread raises an exception for what the interpreter does not read, or know, in a file.
+func (r *Run) raiseUnread(class, file string, s pysource.Syntax) {
+	r.node.Caught = r.catcher(class)
 	text, exact := s.Text(r.in.Minor)
-	r.raiseFailure(&Failure{Type: "SyntaxError", Text: text, Unread: &Unread{File: m.file, Line: s.Line(), Name: s.Name(), Needs: s.Needs(), Python: fmt.Sprintf("3.%d", r.in.Minor), About: !exact}}, nil)
+	r.raiseFailure(&Failure{Type: class, Text: text, Unread: &Unread{File: file, Line: s.Line(), Name: s.Name(), Needs: s.Needs(), Python: fmt.Sprintf("3.%d", r.in.Minor), About: !exact}}, nil)
+}
+
+// typeError is a statement in the place of one for whose types the interpreter raises TypeError.
+type typeError struct{ pysource.Syntax }
+
+// withTypeError returns the statements of a file, with a typeError after the one that has the types, or that is
+// the last before these.
+func (r *Run) withTypeError(m *module, f *pysource.File) []pysource.Stmt {
+	s, ok := f.TypeError(r.in.Minor)
+	if !ok || !r.mayNotRead(m) {
+		return f.Body
+	}
+	n := slices.IndexFunc(f.Body, func(other pysource.Stmt) bool { return other.Line() > s.Line() })
+	if n < 0 {
+		n = len(f.Body)
+	}
+	return slices.Insert(slices.Clip(f.Body), n, pysource.Stmt(&typeError{s}))
 }
 
 // presetStandIn sets the attributes that this package knows of a module of the standard

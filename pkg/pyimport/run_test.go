@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/pyenv"
+	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
 
 // fails is a host whose opens fail as the file "host" of a text says: a line is a file or
@@ -42,13 +44,22 @@ func (f fails) failure(name, typ string) *Failure {
 }
 
 // testRun returns a process of a Python 3.12 whose files are those of a text, below
-// /site, and a small standard library: one that counts as whole if the text has a file "whole".
+// /site, and a small standard library: one that counts as whole if the text has a file "whole". With a file
+// "minor" it is another release, and the files are reduced.
 func testRun(t testing.TB, a *txtar.Archive) *Run {
 	t.Helper()
 	content := map[string][]byte{}
 	host := fails{}
 	var entries []layers.Entry
+	minor := 0
 	for _, f := range a.Files {
+		if f.Name == "minor" {
+			var err error
+			if minor, err = strconv.Atoi(strings.TrimSpace(string(f.Data))); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
 		if f.Name == "host" {
 			for line := range strings.Lines(string(f.Data)) {
 				name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -92,6 +103,12 @@ func testRun(t testing.TB, a *txtar.Archive) *Run {
 		t.Fatal(err)
 	}
 	in.SysPath = append([]string{"/site"}, in.SysPath...)
+	if minor > 0 {
+		in.Minor = minor
+		for p := range content {
+			content[p] = pysource.Reduce(content[p])
+		}
+	}
 	src := NewSources(fsys, nil, func(p string) ([]byte, bool) { b, ok := content[p]; return b, ok })
 	return New(src, in, host, Options{Env: map[string]string{"MODE": "fast"}, Gone: map[string]bool{"whole.__version_info__": true}, Steps: 20_000})
 }

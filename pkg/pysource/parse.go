@@ -109,6 +109,8 @@ type parser struct {
 	// undecorated is the token after decorators that no function or class follows: a part of
 	// them is not read again for it.
 	undecorated int
+	// annotations are those of functions and variables, in order, if it is not nil.
+	annotations []Expr
 }
 
 func (p *parser) tok() token { return p.tokens[p.at] }
@@ -520,13 +522,20 @@ func (p *parser) def(line Pos, decorators []Expr) Stmt {
 	s.Params = p.params(")", true)
 	p.expect(")")
 	if p.accept("->") {
-		p.test()
+		p.annotation(p.test())
 	}
-	outer := p.gen
-	p.gen = false
+	outer, annotations := p.gen, p.annotations
+	p.gen, p.annotations = false, nil
 	s.Body = p.suite()
-	s.Generator, p.gen = p.gen, outer
+	s.Generator, p.gen, p.annotations = p.gen, outer, annotations
 	return s
+}
+
+// annotation notes an annotation, if they are asked for.
+func (p *parser) annotation(e Expr) {
+	if p.annotations != nil {
+		p.annotations = append(p.annotations, e)
+	}
 }
 
 // typeParams skips `[T: int, *Ts, **P]` (PEP 695).
@@ -584,7 +593,7 @@ func (p *parser) params(end string, annotated bool) []Param {
 // param reads a parameter's annotation and default.
 func (p *parser) param(a Param, annotated bool) Param {
 	if annotated && p.accept(":") {
-		p.starOrNamed()
+		p.annotation(p.starOrNamed())
 	}
 	if p.accept("=") {
 		a.Default = p.test()

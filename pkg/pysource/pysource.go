@@ -19,7 +19,7 @@ type File struct {
 	// Partial is the reason why statements at the end are missing, or "" if the file is
 	// complete: it was cut short, or is larger than this package reads.
 	Partial string
-	// Syntax is what not every release of CPython reads, for a reduced text: the first of each in
+	// Syntax is what not every release of CPython reads or knows, for a reduced text: the first of each in
 	// the file that others do not precede.
 	Syntax []Syntax
 }

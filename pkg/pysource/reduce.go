@@ -135,6 +135,7 @@ func (r *reducer) reduce(src []byte) []byte {
 		partial = "a string or a bracket is not closed"
 	}
 	r.bindModule()
+	r.readTypes()
 	r.findHot()
 	for i := range r.lines {
 		l := &r.lines[i]

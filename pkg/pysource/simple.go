@@ -175,7 +175,7 @@ func (p *parser) assign(line Pos) Stmt {
 	case t.kind != tokOp:
 	case t.text == ":":
 		p.at++
-		p.starOrNamed()
+		p.annotation(p.starOrNamed())
 		s := &Assign{Pos: line, Targets: []Expr{first}}
 		if p.accept("=") {
 			s.Value = p.list(p.starOrNamed)

@@ -13,7 +13,8 @@ import (
 const syntaxMark = "#!"
 
 // Syntax is a piece of syntax that some releases of CPython do not read: an import of its file raises
-// SyntaxError there, wherever in the file it stands.
+// SyntaxError there, wherever in the file it stands. Or it is a type that they read and do not know
+// ([File.TypeError]).
 type Syntax struct {
 	Pos
 	kind syntaxKind
@@ -38,32 +39,45 @@ func before(minor int) releases { return release(minor) - 1 }
 var syntaxTable = map[syntaxKind]struct {
 	fails      releases
 	name, need string
-	// late says that the compiler reports it after it has read the whole file.
-	late bool
+	// late says that the compiler reports it after it has read the whole file, and runs that no
+	// compiler does: the statement raises TypeError when it is executed.
+	late, runs bool
 }{
-	'a': {before(7), "`from __future__ import annotations`", "Python 3.7 or later", true},
-	'w': {before(8), "an assignment expression (`:=`)", "Python 3.8 or later", false},
-	'p': {before(8), "positional-only parameters (`/`)", "Python 3.8 or later", false},
-	'e': {before(8), "an f-string with `=`", "Python 3.8 or later", true},
-	'r': {before(8), "unpacking in return or yield without brackets", "Python 3.8 or later", false},
-	'd': {before(9), "a decorator that is not only a name and a call", "Python 3.9 or later", false},
-	'c': {before(9), "a with statement in brackets", "Python 3.9 or later", false},
-	'l': {before(9), "unpacking in for without brackets", "Python 3.9 or later", false},
-	'm': {before(10), "a match statement", "Python 3.10 or later", false},
-	'x': {before(11), "`except*`", "Python 3.11 or later", false},
-	's': {before(11), "unpacking in a subscript or an annotation", "Python 3.11 or later", false},
-	't': {before(12), "a type statement", "Python 3.12 or later", false},
-	'g': {before(12), "type parameters in brackets", "Python 3.12 or later", false},
-	'q': {before(12), "an f-string with its own quote inside of braces", "Python 3.12 or later", false},
-	'b': {before(12), "an f-string with a backslash inside of braces", "Python 3.12 or later", true},
-	'o': {before(12), "an f-string with a comment inside of braces", "Python 3.12 or later", true},
-	'h': {before(13), "a type parameter with a default", "Python 3.13 or later", false},
-	'u': {before(14), "a t-string", "Python 3.14 or later", false},
-	'n': {before(14), "except with several types without brackets", "Python 3.14 or later", false},
-	'k': {before(14), "except with a comma", "Python 2, or 3.14 or later", false},
-	'y': {^before(7), "async or await as a name", "Python 3.6 or earlier", false},
-	'P': {^releases(0), "a print statement", "Python 2", false},
+	'a': {before(7), "`from __future__ import annotations`", "Python 3.7 or later", true, false},
+	'w': {before(8), "an assignment expression (`:=`)", "Python 3.8 or later", false, false},
+	'p': {before(8), "positional-only parameters (`/`)", "Python 3.8 or later", false, false},
+	'e': {before(8), "an f-string with `=`", "Python 3.8 or later", true, false},
+	'r': {before(8), "unpacking in return or yield without brackets", "Python 3.8 or later", false, false},
+	'd': {before(9), "a decorator that is not only a name and a call", "Python 3.9 or later", false, false},
+	'c': {before(9), "a with statement in brackets", "Python 3.9 or later", false, false},
+	'l': {before(9), "unpacking in for without brackets", "Python 3.9 or later", false, false},
+	'm': {before(10), "a match statement", "Python 3.10 or later", false, false},
+	'x': {before(11), "`except*`", "Python 3.11 or later", false, false},
+	's': {before(11), "unpacking in a subscript or an annotation", "Python 3.11 or later", false, false},
+	't': {before(12), "a type statement", "Python 3.12 or later", false, false},
+	'g': {before(12), "type parameters in brackets", "Python 3.12 or later", false, false},
+	'q': {before(12), "an f-string with its own quote inside of braces", "Python 3.12 or later", false, false},
+	'b': {before(12), "an f-string with a backslash inside of braces", "Python 3.12 or later", true, false},
+	'o': {before(12), "an f-string with a comment inside of braces", "Python 3.12 or later", true, false},
+	'h': {before(13), "a type parameter with a default", "Python 3.13 or later", false, false},
+	'u': {before(14), "a t-string", "Python 3.14 or later", false, false},
+	'n': {before(14), "except with several types without brackets", "Python 3.14 or later", false, false},
+	'k': {before(14), "except with a comma", "Python 2, or 3.14 or later", false, false},
+	'y': {^before(7), "async or await as a name", "Python 3.6 or earlier", false, false},
+	'P': {^releases(0), "a print statement", "Python 2", false, false},
+	'L': {before(9), "a builtin class with a type in brackets", "Python 3.9 or later", false, true},
+	'M': {before(9), "a class of collections.abc with a type in brackets", "Python 3.9 or later", false, true},
+	'A': {before(10), unions, "Python 3.10 or later", false, true},
+	'B': {before(10), unions, "Python 3.10 or later", false, true},
+	'C': {before(10), unions, "Python 3.10 or later", false, true},
+	'D': {before(10), unions, "Python 3.10 or later", false, true},
+	'E': {before(10), unions, "Python 3.10 or later", false, true},
+	'F': {before(10), unions, "Python 3.10 or later", false, true},
+	'G': {before(10), unions, "Python 3.10 or later", false, true},
+	'H': {before(10), unions, "Python 3.10 or later", false, true},
 }
+
+const unions = "types joined by `|`"
 
 // Fails reports whether a minor release of CPython 3 does not read it.
 func (s Syntax) Fails(minor int) bool { return syntaxTable[s.kind].fails&release(minor) != 0 }
@@ -78,16 +92,19 @@ func (s Syntax) Needs() string { return syntaxTable[s.kind].need }
 // false if there is none that this package knows.
 func (f *File) SyntaxError(minor int) (s Syntax, ok bool) {
 	for _, t := range f.Syntax {
-		if t.Fails(minor) && (!ok || s.late(minor) && !t.late(minor)) {
+		if t.Fails(minor) && !syntaxTable[t.kind].runs && (!ok || s.late(minor) && !t.late(minor)) {
 			s, ok = t, true
 		}
 	}
 	return s, ok
 }
 
-// Text returns the text of the SyntaxError of a minor release that fails, without the place. exact is false
+// Text returns the text of the SyntaxError, or TypeError, of a minor release that fails, without the place. exact is false
 // if the release may have another text, which depends on what stands beside or before.
 func (s Syntax) Text(minor int) (text string, exact bool) {
+	if text, ok := typePieces[s.kind]; ok {
+		return text, true
+	}
 	text = "invalid syntax"
 	switch s.kind {
 	case 'a':
