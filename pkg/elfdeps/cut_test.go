@@ -51,7 +51,7 @@ func TestCutNames(t *testing.T) {
 		}
 		p := l.Bare()
 		m, err := p.Dlopen(nil, "liba.so")
-		if err != nil || m.Truncated() != cut || len(m.Deps) != 1 || (len(p.Misses) == 0) != cut {
+		if err != nil || m.Truncated() != cut || len(m.Deps) != 1 || (len(p.Misses) == 0) != cut || (p.Cut == m) != cut {
 			t.Errorf("cut %t: %v with dependencies %v, misses %v, %v", cut, m, m.Deps, p.Misses, err)
 		}
 	}

@@ -43,6 +43,7 @@ func (p glibc) follow(queue []*Module, dlopen bool) *Error {
 				return p.Loader.spent(name, m)
 			}
 			if m.lost(name) {
+				p.Cut = cmp.Or(p.Cut, m)
 				m.Deps = append(m.Deps, nil)
 				continue
 			}

@@ -121,6 +121,10 @@ type Process struct {
 	// Unbound are the undefined references of all objects, which musl reports
 	// together when a program starts. glibc ends with the first, as an error.
 	Unbound []*Error
+	// Cut is the first object whose file ends before a name that it needs, once the process
+	// has reached that name: it dies there by SIGBUS, whatever failed afterwards. A failed
+	// dlopen leaves it.
+	Cut *Module
 
 	log *transcript // of the searches; nil unless StartLogged started the process
 	// cacheTried is set once ld.so.cache was looked for and was missing.

@@ -104,7 +104,11 @@ func (h *pythonHost) open(by *elfdeps.Module, name string, flags elfdeps.Flags, 
 	}
 	loaded := len(h.proc.Objects)
 	m, err := h.proc.DlopenFlags(by, name, flags)
-	if cut := h.files.cutOf(h.proc.Objects, loaded); len(cut) > 0 {
+	cut := h.files.cutOf(h.proc.Objects, loaded)
+	if h.proc.Cut != nil {
+		cut = h.files.cutOf([]*elfdeps.Module{h.proc.Cut}, 0)
+	}
+	if len(cut) > 0 {
 		h.killed = &pyimport.Failure{Type: "SIGBUS", Text: cut[0].Error(), Cause: cut[0]}
 		return nil, h.killed
 	}
