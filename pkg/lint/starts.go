@@ -264,6 +264,7 @@ func (pass *Pass) adviseName(x *Finding, f *replay.StartFailure, lack *pyimport.
 	}
 	p, of, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, lack.File))
 	if of == nil {
+		pass.advisePython(x, f, lack)
 		return
 	}
 	v := packs.Values{"name": lack.Name, "module": lack.Module, "uses": "imports"}
@@ -276,6 +277,27 @@ func (pass *Pass) adviseName(x *Finding, f *replay.StartFailure, lack *pyimport.
 	}
 	v["place"] = belowSite(p, lack.File)
 	pass.adviseRelease(x, ofName, p, of, v)
+}
+
+// interpreterRelease matches the release in the name of an interpreter's file.
+var interpreterRelease = regexp.MustCompile(`^python(3\.[0-9]+)`)
+
+// advisePython adds which releases of Python have a name that a module of the interpreter lacks, if the packs
+// know them.
+func (pass *Pass) advisePython(x *Finding, f *replay.StartFailure, lack *pyimport.Lack) {
+	m := interpreterRelease.FindStringSubmatch(path.Base(replay.RealPath(pass.Image.FS, f.Start.Python)))
+	if m == nil || strings.Contains(lack.File, "-packages/") {
+		return
+	}
+	releases := packs.Fitting(pass.Packs.Names, "python", m[1], lack.Module, lack.Name)
+	if releases == "" {
+		return
+	}
+	by := path.Base(x.Affected[0])
+	if _, of, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, x.Affected[0])); of != nil {
+		by = of.Name
+	}
+	pass.also(x, "name-of-python", packs.Values{"name": lack.Name, "module": lack.Module, "releases": releases, "version": m[1], "by": by})
 }
 
 // adviseRequired adds where a module that is not there may come from: the package with the

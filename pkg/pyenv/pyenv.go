@@ -20,8 +20,8 @@ type Options struct {
 	Env  map[string]string // environment variables; nil for none
 	Cwd  string            // absolute
 	User string            // home directory of the user, for the user site; "" if unknown
-	// Isolated, NoSite, NoUserSite, IgnoreEnv and SafePath are -I, -S, -s, -E and -P.
-	Isolated, NoSite, NoUserSite, IgnoreEnv, SafePath bool
+	// Isolated, NoSite, NoUserSite, IgnoreEnv, SafePath and Optimized are -I, -S, -s, -E, -P and -O.
+	Isolated, NoSite, NoUserSite, IgnoreEnv, SafePath, Optimized bool
 }
 
 // Interpreter is a Python of the image. Its methods may be called from many goroutines.

@@ -13,6 +13,12 @@ import (
 // dynamic matches what a module's source does to have names that it does not write down.
 var dynamic = regexp.MustCompile(`\b(globals|locals|vars|exec|eval|setattr|_getframe|__dict__|__class__|__path__|meta_path|path_hooks|modules|import_module|__import__|inspect|currentframe|getmodule)\b`)
 
+// quoted matches a string.
+var quoted = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'`)
+
+// called matches a call of a name that is no attribute.
+var called = regexp.MustCompile(`\b\w+\(`)
+
 // surelyLacks reports whether it is certain that a module has neither a name nor a
 // submodule of that name: the module is a source that is executed and known whole, or a
 // namespace package; nothing in it makes names that are not written down; and either the
@@ -20,10 +26,14 @@ var dynamic = regexp.MustCompile(`\b(globals|locals|vars|exec|eval|setattr|_getf
 // handed itself to no function, or its __getattr__ has refused the name. No importer of its package and
 // no extension module beside it may provide the name.
 func (r *Run) surelyLacks(m *module, name string) bool {
-	if !r.certain() || r.trial != nil || m.extension || m.maybe != "" || m.names.open != "" || r.in.Partial() {
+	if !r.certain() || r.trial != nil || m.extension || m.maybe != "" || m.names.open != "" && m.names.stars == nil || r.in.Partial() {
 		return false
 	}
-	if _, lazy := m.names.get("__getattr__"); lazy && m.refused[name] == nil || r.mayFind(m, name) || r.mayBeSet(m, name) {
+	if r.mayFind(m, name) {
+		return false
+	}
+	listed := r.listsRefused(m, name)
+	if _, lazy := m.names.get("__getattr__"); !listed && (lazy && m.refused[name] == nil || r.mayBring(m, name) || r.mayBeSet(m, name)) {
 		return false
 	}
 	spec := r.specOf(m)
@@ -37,13 +47,43 @@ func (r *Run) surelyLacks(m *module, name string) bool {
 	}
 	text, ok := r.src.read(m.file)
 	if m.refused[name] != nil { // a module with such a function does much that its top level does not write down
-		return ok && !hasWord(text, name)
+		return ok && (listed || !hasWord(text, name))
 	}
 	if r.frame.module == m && r.frame.vars == m.names {
 		return ok && !dynamic.Match(text)
 	}
 	_, makes := r.makesNames(m)
 	return ok && !makes && !bindsWord(text, name) && m.handed <= perhaps && !namesItself.Match(compared.ReplaceAll(text, nil))
+}
+
+// releaseLacks reports whether the release of a module that is installed is known to lack a name: its
+// source does not bind it, and nothing outside of the module may have set it.
+func (r *Run) releaseLacks(m *module, name string) bool {
+	if r.opt.Lacks == nil || !r.certain() || r.trial != nil || m.loading || m.maybe != "" || m.names.opens > m.opens || r.in.Partial() || !r.opt.Lacks(m.name, name, m.file) {
+		return false
+	}
+	text, ok := r.src.read(m.file)
+	return m.file == "" || ok && !bindsWord(quoted.ReplaceAll(text, nil), name)
+}
+
+// listsRefused reports whether the __getattr__ of a module refuses a name that is a key of one of the module's dicts, and
+// otherwise only called, or a text in its source: a table of what it refuses (NumPy's __former_attrs__). Neither a star
+// import nor an extension module brings such a name.
+func (r *Run) listsRefused(m *module, name string) bool {
+	if m.refused[name] == nil {
+		return false
+	}
+	if text, ok := r.src.read(m.file); !ok || hasWord(called.ReplaceAll(quoted.ReplaceAll(text, nil), nil), name) {
+		return false
+	}
+	for _, v := range m.names.m {
+		if d, ok := v.(*dict); ok {
+			if _, has, known := d.get(name); has && known {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // specOf finds the file of a module again, or returns nil.

@@ -2,6 +2,7 @@ package pyimport
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/pysource"
@@ -304,6 +305,9 @@ func (r *Run) exit(ctx value, e *exception) bool {
 
 // execAssert executes an assert statement.
 func (r *Run) execAssert(s *pysource.Assert) {
+	if r.opt.Optimized {
+		return
+	}
 	v := r.eval(s.Cond)
 	is, known := r.truth(v)
 	if r.raised != nil || is || !known {
@@ -313,7 +317,41 @@ func (r *Run) execAssert(s *pysource.Assert) {
 	if s.Message != nil {
 		text, _ = str(r.eval(s.Message))
 	}
+	if r.frame.vars == r.frame.module.names && r.comparesPlain(s.Cond) {
+		r.raise("AssertionError", text)
+		return
+	}
 	r.guess("AssertionError", text)
+}
+
+// comparesPlain reports whether an expression compares releases, numbers and texts alone, which are followed with more
+// certainty than what the source puts together at run time.
+func (r *Run) comparesPlain(e pysource.Expr) bool {
+	switch e := e.(type) {
+	case *pysource.Const:
+		return true
+	case *pysource.BoolOp:
+		return !slices.ContainsFunc(e.Values, func(v pysource.Expr) bool { return !r.comparesPlain(v) })
+	case *pysource.Compare:
+		if slices.ContainsFunc(e.Ops, func(op string) bool { return !strings.ContainsAny(op, "<>=") }) {
+			return false
+		}
+		return !slices.ContainsFunc(append([]pysource.Expr{e.First}, e.Rest...), func(v pysource.Expr) bool { return !isScalar(r.eval(v)) })
+	}
+	return false
+}
+
+// isScalar reports whether a value is a release, a number or a text, or a tuple or list of such.
+func isScalar(v value) bool {
+	switch v := v.(type) {
+	case bool, int64, float64, string, *release:
+		return true
+	case *tuple:
+		return !slices.ContainsFunc(v.items, func(v value) bool { return !isScalar(v) })
+	case *list:
+		return !v.open && !slices.ContainsFunc(v.items, func(v value) bool { return !isScalar(v) })
+	}
+	return false
 }
 
 // execMatch executes a match statement: each case may run.

@@ -37,6 +37,8 @@ type module struct {
 	// refused are the exceptions for the names for which its own __getattr__ certainly raises
 	// AttributeError.
 	refused map[string]*exception
+	// opens is names.opens when its own statements have been executed.
+	opens int
 	// denied are the names for which what stands in for its __getattr__ certainly raises
 	// AttributeError: a function of its own, or one that a decorator has made.
 	denied map[string]bool
@@ -379,6 +381,7 @@ func (r *Run) execModule(m *module, spec *pyenv.Spec) {
 	r.depth = 0
 	defer func() {
 		r.depth, r.budget = depth, r.steps+left
+		m.opens = m.names.opens
 		if r.raised != nil {
 			r.raised.ended = true
 		}
@@ -1085,7 +1088,7 @@ func (r *Run) listed(from string, v value, name string) (w value, ok bool) {
 			return r.importModule(full), true
 		}
 	}
-	if m.names.open != "" && !r.lacksSubmodule(m, name) && !r.lostPart(m, name) {
+	if m.names.open != "" && !r.lacksSubmodule(m, name) && !r.lostPart(m, name) && !r.listsRefused(m, name) && !r.releaseLacks(m, name) {
 		return unknownf("%s of %s", name, from), true
 	}
 	return nil, false
@@ -1162,7 +1165,7 @@ func (r *Run) cannotImport(m *module, name string) value {
 		return unknownf("%s of %s", name, m.name)
 	}
 	lost := r.lostPart(m, name)
-	if r.surelyLacks(m, name) || lost && m.names.open == "" {
+	if r.surelyLacks(m, name) || r.releaseLacks(m, name) || lost && m.names.open == "" {
 		r.raise("ImportError", text)
 		return unknownf("%s of %s", name, m.name)
 	}

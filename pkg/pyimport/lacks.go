@@ -15,10 +15,10 @@ var makesNames = regexp.MustCompile(`\b(?:locals|vars|exec|eval|setattr|_getfram
 	`\bglobals\(\)(?:\[|\.update|\.setdefault|[,)]|$)|\bsys\.modules\[`)
 
 // namesItself matches a module's own name. compared matches uses of it that hand it to nothing that
-// sets names: a comparison, the name of a logger or of a distribution.
+// sets names: a comparison, the name of a logger or of a distribution, that of the tests of a package (NumPy, SciPy).
 var (
 	namesItself = regexp.MustCompile(`\b__name__\b`)
-	compared    = regexp.MustCompile(`\b__name__\s*[=!]=|\b(?:getLogger|version|get_distribution)\(__name__\)`)
+	compared    = regexp.MustCompile(`\b__name__\s*[=!]=|\b(?:getLogger|version|get_distribution|PytestTester)\(__name__\)`)
 )
 
 // callsImport matches a call of __import__, which only reads the namespaces that it gets.

@@ -1,6 +1,7 @@
 package pyimport
 
 import (
+	"fmt"
 	"path"
 	"strings"
 
@@ -89,7 +90,7 @@ func init() {
 		"resource_filename": resourceFile,
 		"declare_namespace": func(*Run, *args) value { return nil },
 		"get_distribution":  distribution,
-		"require":           notKnown("require"),
+		"require":           requireDists,
 		"parse_version":     makeVersion,
 	})
 	functions("importlib.resources importlib_resources", map[string]func(*Run, *args) value{
@@ -516,6 +517,47 @@ func (r *Run) noDist(name string) value {
 		r.raised = nil
 	}
 	return unknownf("the distribution %s", name)
+}
+
+// requireDists is pkg_resources.require: it raises if a distribution is not there, or has a release that does not
+// fit. What the distributions require themselves is not looked at.
+func requireDists(r *Run, a *args) value {
+	result := unknownf("the result of require")
+	if a.open {
+		return result
+	}
+	for _, v := range a.pos {
+		req, ok := r.makeRequirement(&args{pos: []value{v}}).(*requirement)
+		if !ok {
+			return result
+		}
+		d, ok := r.dist(req.name)
+		if !ok {
+			r.unresolved("DistributionNotFound", fmt.Sprintf("The '%s' distribution was not found and is required by the application", v), r.metadataDoubt(req.name))
+			return result
+		}
+		fits, known := r.truth(r.call(r.getattr(req.specifier, "contains"), &args{pos: []value{d.Version}}))
+		if known && !fits {
+			r.unresolved("VersionConflict", fmt.Sprintf("(%s %s, Requirement.parse('%s'))", d.Name, d.Version, v), "")
+			return result
+		}
+	}
+	return result
+}
+
+// unresolved raises an exception of pkg_resources, if the program catches it or nothing makes it doubtful.
+func (r *Run) unresolved(name, text, doubt string) {
+	c := r.newClass(name, "pkg_resources", []value{r.exceptionClass("Exception")})
+	if m, ok := r.modules.m["pkg_resources"].(*module); ok {
+		if k, ok := m.names.m[name].(*class); ok {
+			c = k
+		}
+	}
+	i := &instance{of: c, attrs: r.newNames(), exc: &excText{text: text, args: []value{text}}}
+	r.raised = &exception{of: i, doubt: doubt, in: r.frame}
+	if doubt != "" && !r.expected(r.raised) {
+		r.raised = nil
+	}
 }
 
 // metadataDoubt says why a distribution that [pyenv.Interpreter.Distributions] does not have may yet be

@@ -26,16 +26,22 @@ func (r *Run) getattr(v value, name string) value {
 		if name == "__getattribute__" {
 			return &method{self: v, fn: &builtin{"module.__getattribute__", getAttribute}}
 		}
-		if v.names.open == "" && r.raised == nil {
-			text := "module '" + v.name + "' has no attribute '" + name + "'"
-			doubt, skipped := r.skips(v, name)
+		text := "module '" + v.name + "' has no attribute '" + name + "'"
+		lack := &Lack{Module: v.name, File: v.file, Name: name}
+		if r.raised == nil {
 			switch again := v.refused[name]; {
 			case again != nil && r.surelyLacks(v, name):
 				e := *again // which a caller may have caught before
-				e.ended, e.made, e.lacks = false, nil, &Lack{Module: v.name, File: v.file, Name: name}
+				e.ended, e.made, e.lacks = false, nil, lack
 				r.raised = &e
-			case skipped || (r.isNamespace(v) || r.opt.Gone[v.name+"."+name] && r.fromElsewhere(v)) && r.surelyLacks(v, name):
-				r.raiseFailure(&Failure{Type: "AttributeError", Text: text, Doubt: doubt, Lacks: &Lack{Module: v.name, File: v.file, Name: name}}, nil)
+			case r.releaseLacks(v, name):
+				r.raiseFailure(&Failure{Type: "AttributeError", Text: text, Lacks: lack}, nil)
+			}
+		}
+		if v.names.open == "" && r.raised == nil {
+			switch doubt, skipped := r.skips(v, name); {
+			case skipped || r.isNamespace(v) && r.surelyLacks(v, name):
+				r.raiseFailure(&Failure{Type: "AttributeError", Text: text, Doubt: doubt, Lacks: lack}, nil)
 			default:
 				r.guess("AttributeError", text)
 			}
@@ -489,6 +495,9 @@ func (r *Run) truth(v value) (is, known bool) {
 		return truth(v)
 	}
 	f, ok := i.of.find("__bool__")
+	if !ok {
+		f, ok = i.of.find("__len__")
+	}
 	if !ok {
 		return truth(v)
 	}

@@ -101,10 +101,13 @@ type Options struct {
 	Cwd  string            // absolute; "/" if empty
 	// Machine is os.uname().machine and platform.machine(); "x86_64" if empty.
 	Machine string
-	// Gone has names of modules (MODULE.NAME) that releases are known to lack. Only of these does a read
-	// fail for certain, as an import of the name does: a source that was written in place of another
-	// one may leave out what only other modules read.
-	Gone map[string]bool
+	// Lacks reports whether a module of a file, or of the interpreter if that is "", lacks a name in the release
+	// that is installed, as is known from elsewhere; nil for none. Only of such a name does a read fail for
+	// certain, as an import of it does: a source that was written in place of another one may leave out
+	// what only other modules read.
+	Lacks func(module, name, file string) bool
+	// Optimized says that the interpreter leaves out assert statements.
+	Optimized bool
 	// Given are names of programs that may be there although the image does not have them.
 	Given []string
 	// Steps limits the statements and expressions that are evaluated; 0 for 20 million.

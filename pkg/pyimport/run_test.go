@@ -110,7 +110,7 @@ func testRun(t testing.TB, a *txtar.Archive) *Run {
 		}
 	}
 	src := NewSources(fsys, nil, func(p string) ([]byte, bool) { b, ok := content[p]; return b, ok })
-	return New(src, in, host, Options{Env: map[string]string{"MODE": "fast"}, Gone: map[string]bool{"whole.__version_info__": true}, Steps: 20_000})
+	return New(src, in, host, Options{Env: map[string]string{"MODE": "fast"}, Lacks: func(module, name, _ string) bool { return module+"."+name == "whole.__version_info__" }, Steps: 20_000})
 }
 
 // treeText returns a tree as text, one node a line.

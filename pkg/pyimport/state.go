@@ -199,6 +199,8 @@ type names struct {
 	// stars are the modules whose names `from m import *` has brought, if no other reason opens
 	// the scope.
 	stars []*module
+	// opens counts what opens the scope.
+	opens int
 	// modules is set for sys.modules, where a module that is loaded in one branch only
 	// stays, as one that may be loaded.
 	modules bool
@@ -236,6 +238,7 @@ func (r *Run) unset(n *names, name string) {
 
 // openUp notes that a scope may have other names.
 func (r *Run) openUp(n *names, why string) {
+	n.opens++
 	if n.open == "" || n.stars != nil {
 		r.change(n)
 		n.open, n.stars = cmp.Or(n.open, why), nil

@@ -118,6 +118,10 @@ func truth(v value) (is, known bool) {
 	case *module, *function, *class, *builtin, *method, pysource.Ellipsis:
 		return true, true
 	case *instance:
+		if v.payload != nil {
+			is, known = truth(v.payload)
+			return is, known && is // its methods may fill it
+		}
 		return true, !v.of.has("__bool__") && !v.of.has("__len__") && v.of.known()
 	case *falsy:
 		return !v.and, true

@@ -1354,6 +1354,9 @@ func (r *reducer) process(i int32) {
 	if l.mode == stub {
 		return
 	}
+	if l.kind == classLine {
+		r.keepTruth(i)
+	}
 	text := r.text[start:]
 	fn, w := l.fn, l.weight()
 	if fn < 0 && l.kind == other && isJoinedAll(text) { // a star import takes the names from __getattr__, too
@@ -1383,6 +1386,45 @@ func (r *reducer) process(i int32) {
 		r.use(name, fn, call, w)
 		return true
 	})
+}
+
+// keepTruth keeps the methods of a class that say whether its objects are true or equal: what is left out of
+// a class has the default.
+func (r *reducer) keepTruth(class int32) {
+	for i := class + 1; i < r.lines[class].after; i = max(i+1, r.lines[i].after) {
+		l := &r.lines[i]
+		if l.kind != defLine {
+			continue
+		}
+		switch string(definedName(r.bytesOf(l))) {
+		case "__bool__":
+			r.keepCalled(class, i)
+		case "__len__", "__eq__", "__ne__", "__hash__":
+			r.keep(i, stub)
+		}
+	}
+}
+
+// keepCalled keeps a method of a class, the methods that it calls of its object, and the attributes that all of
+// these set.
+func (r *reducer) keepCalled(class, method int32) {
+	if r.lines[method].live == full {
+		return
+	}
+	r.keepAttributes(method)
+	for i := method + 1; i < r.lines[method].after; i++ {
+		text := r.bytesOf(&r.lines[i])
+		eachName(text, func(name []byte, at int) bool {
+			if end := at + len(name); end < len(text) && text[end] == '(' && bytes.HasSuffix(text[:at], []byte("self.")) {
+				for j := class + 1; j < r.lines[class].after; j = max(j+1, r.lines[j].after) {
+					if r.lines[j].kind == defLine && bytes.Equal(definedName(r.bytesOf(&r.lines[j])), name) {
+						r.keepCalled(class, j)
+					}
+				}
+			}
+			return true
+		})
+	}
 }
 
 // keepLocals keeps the assignments of a function that hands on its variables.
@@ -1569,7 +1611,7 @@ func (r *reducer) assemble(partial string) []byte {
 		last = int32(i)
 		out = indent(out, int(l.depth))
 		out = append(out, r.text[l.out:l.stop]...)
-		if l.flags&block != 0 && !(l.kind == defLine && l.mode == stub) && l.kind != decorator {
+		if l.flags&block != 0 && !((l.kind == defLine || l.kind == classLine) && l.mode == stub) && l.kind != decorator {
 			switch empty := r.emptyBlock(int32(i)); {
 			case empty && l.kind == defLine && l.live != full:
 				out = append(out, "return ?"...)

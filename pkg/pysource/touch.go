@@ -18,13 +18,21 @@ func (r *reducer) keepTouched() {
 	var touched [][]byte
 	for i := range r.lines {
 		l := &r.lines[i]
-		if l.fn >= 0 || l.kind != other && l.kind != defLine {
+		if l.fn >= 0 || l.kind != other && l.kind != defLine && l.kind != classLine {
 			continue
 		}
 		kept := len(r.text)
-		if l.kind == other {
+		switch l.kind {
+		case other:
 			touched = r.touch(l, r.bytesOf(l)[l.equal:], modules, touched)
-		} else {
+		case classLine:
+			if l.mode != dropped {
+				continue // its bases are kept
+			}
+			if bases := basesOf(r.bytesOf(l)); bases != nil {
+				touched = r.touch(l, bases, modules, touched)
+			}
+		default:
 			for _, expression := range defaults(r.bytesOf(l)) {
 				touched = r.touch(l, expression, modules, touched)
 			}
@@ -32,7 +40,7 @@ func (r *reducer) keepTouched() {
 		if len(r.text) == kept {
 			continue
 		}
-		if l.kind == defLine {
+		if l.kind == defLine || l.kind == classLine {
 			r.touchedBy(l, kept)
 			continue
 		}
@@ -70,6 +78,15 @@ func (r *reducer) touchedBy(l *logical, kept int) {
 	default:
 		r.text = r.text[:kept]
 	}
+}
+
+// basesOf returns the bases of a class, or nil.
+func basesOf(text []byte) []byte {
+	_, i := paramsOf(text)
+	if i < 0 {
+		return nil
+	}
+	return text[i+1 : bracketEnd(text, i)-1]
 }
 
 // defaults returns the defaults of the parameters of a function.
@@ -110,17 +127,22 @@ func defaults(text []byte) (list [][]byte) {
 	return list
 }
 
-// importedModules returns the names that `import a`, `import a.b` and `import a as b` bind in
+// importedModules returns the names that `import a`, `import a.b`, `import a as b` and `from a import b` bind in
 // the module.
 func (r *reducer) importedModules() [][]byte {
 	var names [][]byte
 	for i := range r.lines {
 		l := &r.lines[i]
 		text := r.bytesOf(l)
-		if l.kind != importLine || l.fn >= 0 || !bytes.HasPrefix(text, []byte("import")) {
+		if l.kind != importLine || l.fn >= 0 {
 			continue
 		}
-		for part := range bytes.SplitSeq(text[len("import"):], []byte(",")) {
+		list, plain := bytes.CutPrefix(text, []byte("import"))
+		if !plain {
+			_, list, _ = bytes.Cut(bytes.TrimLeft(text[len("from"):], " \t"), []byte(" import"))
+		}
+		list = bytes.Trim(list, "() \t\n")
+		for part := range bytes.SplitSeq(list, []byte(",")) {
 			name := bytes.TrimSpace(part)
 			if n := bytes.LastIndexAny(name, " \t"); n >= 0 {
 				name = name[n+1:] // after as

@@ -54,7 +54,7 @@ type starter struct {
 	known   map[imported]*followed // the imports of frameworks
 	left    []*Start               // that are too many
 	given   []string               // programs, packs.Given
-	gone    map[string]bool        // names, packs.Names
+	gone    map[string]bool        // names of modules, packs.Names
 	spent   atomic.Int64           // steps of all that were followed
 }
 
@@ -366,7 +366,7 @@ func (st *starter) jobOf(p *startup.Program) []job {
 	}
 	o := pyenv.Options{
 		Env: p.Env, Cwd: p.Dir, User: p.Home, Isolated: p.Python.Isolated, NoSite: p.Python.NoSite,
-		NoUserSite: p.Python.NoUserSite, IgnoreEnv: p.Python.IgnoreEnv, SafePath: p.Python.SafePath,
+		NoUserSite: p.Python.NoUserSite, IgnoreEnv: p.Python.IgnoreEnv, SafePath: p.Python.SafePath, Optimized: p.Python.Optimized,
 	}
 	return []job{{start: s, options: o, env: p.Env, python: p.Python, program: p}}
 }
@@ -446,6 +446,25 @@ func (st *starter) suspects() map[*inventory.Package]bool {
 	return set
 }
 
+// lacks returns a function that reports whether a module lacks a name in the release that an interpreter has: of
+// the package that owns its file, or of the interpreter itself (packs.Names).
+func (st *starter) lacks(in *pyenv.Interpreter) func(module, name, file string) bool {
+	return func(module, name, file string) bool {
+		if !st.gone[module+"."+name] {
+			return false
+		}
+		pkg, release := "python", fmt.Sprintf("%d.%d", in.Major, in.Minor)
+		if rest, own := strings.CutPrefix(file, in.StdLib+"/"); file != "" && (!own || strings.Contains(rest, "-packages/")) {
+			p, of, _ := st.re.ev.Packages.OwnerOf(RealPath(st.re.img.FS, file))
+			if of == nil {
+				return false
+			}
+			pkg, release = of.Name, st.re.ev.Packages.Version(p, of)
+		}
+		return packs.Fitting(st.re.packs.Names, pkg, release, module, name) != ""
+	}
+}
+
 // process starts the interpreter of a job, and runs its site. It returns nil if the image
 // has no such interpreter, or its process does not start.
 func (st *starter) process(j job, steps int) (*pyimport.Run, *pythonHost) {
@@ -461,7 +480,7 @@ func (st *starter) process(j job, steps int) (*pyimport.Run, *pythonHost) {
 		return packs.Built(st.re.packs.Attributes, module, needed)
 	}
 	run := pyimport.New(st.sources, in, host, pyimport.Options{
-		Env: j.env, Cwd: j.options.Cwd, Machine: unameOf[st.re.files.Machine], Given: st.given, Gone: st.gone, Steps: steps, Built: built,
+		Env: j.env, Cwd: j.options.Cwd, Machine: unameOf[st.re.files.Machine], Given: st.given, Lacks: st.lacks(in), Optimized: j.options.Optimized || j.env["PYTHONOPTIMIZE"] != "", Steps: steps, Built: built,
 	})
 	if !j.options.NoSite {
 		run.Site()

@@ -162,6 +162,8 @@ func (py *Python) option(letters string, args []string) (rest []string, done boo
 			py.IgnoreEnv = true
 		case 'P':
 			py.SafePath = true
+		case 'O':
+			py.Optimized = true
 		}
 	}
 	return args, false

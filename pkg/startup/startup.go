@@ -83,8 +83,8 @@ type Python struct {
 	Stdin  bool   // the program comes from an input that is not known
 	// Args is sys.argv from its second element.
 	Args []string
-	// Isolated, NoSite, NoUserSite, IgnoreEnv and SafePath are -I, -S, -s, -E and -P.
-	Isolated, NoSite, NoUserSite, IgnoreEnv, SafePath bool
+	// Isolated, NoSite, NoUserSite, IgnoreEnv, SafePath and Optimized are -I, -S, -s, -E, -P and -O.
+	Isolated, NoSite, NoUserSite, IgnoreEnv, SafePath, Optimized bool
 	// Imports are the modules that the program imports because its arguments name them,
 	// after its own imports: gunicorn's application, pytest's files.
 	Imports []Import
