@@ -2,19 +2,26 @@ package pyimport
 
 import "strings"
 
-// Exec is a program that takes the place of the Python program (os.execvp).
+// Exec is a program that takes the place of the Python program (os.execvp), or that it runs.
 type Exec struct {
 	Argv  []string
 	Env   map[string]string // whole; without the variables that are not known
 	Path  bool              // a name without a slash is looked up in PATH
+	Dir   string            // the working directory, if the program sets one for it
 	At    string            // the statement: FILE:LINE
 	Maybe string            // the condition that is not known under which it runs, or ""
+	// Child reports that it runs beside the Python program (subprocess.run); Checked that its failure
+	// is one of the Python program.
+	Child, Checked bool
 }
+
+// UnknownArgs stands in [Exec.Argv] for an argument that is not known, or for any number of them.
+const UnknownArgs = "\x00"
 
 // maxExecs limits the programs that one process may become.
 const maxExecs = 8
 
-// Execs returns the programs that may have taken the place of the run's program.
+// Execs returns the programs that may have taken the place of the run's program, or that it has run.
 func (r *Run) Execs() []Exec { return r.execs }
 
 func init() {
@@ -57,18 +64,28 @@ func (r *Run) execOf(kind string, a *args) (x Exec, ok bool) {
 			return x, false
 		}
 	}
-	for _, v := range rest {
-		t, known := str(v)
-		if !known {
-			return x, false
-		}
-		x.Argv = append(x.Argv, t)
-	}
+	x.Argv = argvOf(rest)
 	if x.Env, ok = r.variables(env); !ok || len(x.Argv) == 0 {
 		return x, false
 	}
 	x.Argv[0] = file // the file decides what runs
 	return x, true
+}
+
+// argvOf returns arguments as texts.
+func argvOf(list []value) []string {
+	var argv []string
+	for _, v := range list {
+		switch v := v.(type) {
+		case string:
+			argv = append(argv, v)
+		case *filePath:
+			argv = append(argv, v.text)
+		default:
+			argv = append(argv, UnknownArgs)
+		}
+	}
+	return argv
 }
 
 // variables returns an environment, without the variables that are not known.

@@ -12,7 +12,7 @@ const RunsProgram = "the result of a program that is run"
 func init() {
 	table := map[string]func(*Run, *args) value{"getoutput": inShell, "getstatusoutput": inShell}
 	for _, name := range []string{"run", "check_output", "check_call", "call", "Popen"} {
-		table[name] = startProgram
+		table[name] = func(r *Run, a *args) value { return r.startProgram(a, strings.HasPrefix(name, "check_")) }
 	}
 	functions("subprocess", table)
 	functions("shutil", map[string]func(*Run, *args) value{"which": which})
@@ -27,7 +27,7 @@ func inShell(r *Run, _ *args) value {
 
 // startProgram is subprocess.Popen and its kind. A program that is not there raises
 // FileNotFoundError (Lib/subprocess.py, Popen._execute_child); the result of another one is not known.
-func startProgram(r *Run, a *args) value {
+func (r *Run) startProgram(a *args, checked bool) value {
 	shell, _ := a.get(8, "shell")
 	is, known := truth(shell)
 	_, other := a.get(2, "executable")
@@ -45,8 +45,34 @@ func startProgram(r *Run, a *args) value {
 			r.lacksProgram(name)
 			return unknownf("a program that is not there")
 		}
+		r.startsBeside(a, env, checked)
 	}
 	return inShell(r, a)
+}
+
+// startsBeside notes a program that the Python program runs, and that may be one of Python.
+func (r *Run) startsBeside(a *args, env value, checked bool) {
+	check, _ := a.get(-1, "check")
+	is, known := truth(check)
+	x := Exec{Path: true, At: r.at(), Maybe: r.condition(), Child: true, Checked: (checked || known && is) && len(r.tries) == 0}
+	v, _ := a.get(0, "args")
+	items, more := r.iterate(v)
+	if x.Argv = argvOf(items); more != "" {
+		x.Argv = append(x.Argv, UnknownArgs)
+	}
+	if len(x.Argv) > 1 && x.Argv[1] == "-c" {
+		return // a question, such as whether a module can be imported
+	}
+	if dir, given := a.get(9, "cwd"); given && dir != nil {
+		text, ok := str(dir)
+		if !ok {
+			return
+		}
+		x.Dir = r.absolute(text)
+	}
+	if x.Env, known = r.variables(env); known && len(items) > 0 && len(r.execs) < maxExecs {
+		r.execs = append(r.execs, x)
+	}
 }
 
 // programOf returns the program that the first argument of a call of subprocess names: a text, or

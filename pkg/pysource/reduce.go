@@ -446,7 +446,8 @@ func (r *reducer) findHot() {
 	}
 	r.findPlaces()
 	r.findTexts()
-	if some {
+	r.findEntries()
+	if some || len(r.fresh) > 0 {
 		r.findCallers()
 	}
 	r.findAnswers()

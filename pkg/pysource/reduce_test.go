@@ -660,7 +660,7 @@ else:
  def y():return[1]
 #: a c
 `},
-		{"calls of what a function imports", `def start():
+		{"calls of what a function imports", `def begin():
     from app import server
     from app.cli import run
     print("starting")
@@ -668,7 +668,7 @@ else:
     code = server.unused()
     run(code)
     other.init()
-`, `def start():
+`, `def begin():
  from app import server
  from app.cli import run
  server.init()#5
@@ -827,7 +827,7 @@ func (c *callList) expr(e Expr, outer bool) {
 			c.names = append(c.names, name)
 		}
 		method := name[strings.LastIndexByte(name, '.')+1:]
-		c.runs = c.runs || !inertCalls.words[name] && !(inertMethods.words[method] && method != name)
+		c.runs = c.runs || !inertCalls.words[name] && !(inertMethods.words[method] && method != name) && method != "add_argument"
 		c.expr(e.Func, outer)
 		for _, a := range e.Args {
 			c.expr(a.Value, false)

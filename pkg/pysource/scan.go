@@ -99,6 +99,7 @@ const (
 	says    // of a function: returns the text of the exception for an import that failed
 	names   // sets a constant to a collection of names
 	asyncs  // has the word async or await
+	parses  // has a word that reads a command line
 )
 
 // logical is a logical line, with its state in the reduction. Indexes are of lines; -1
@@ -187,7 +188,8 @@ var hotWords = map[string]uint16{
 	"entry_points": hot, "iter_entry_points": hot, "load_entry_point": hot, "iter_modules": hot, "walk_packages": hot, "extend_path": hot, "addsitedir": hot,
 	"meta_path": hot, "path_hooks": hot, "ImportError": hot, "ModuleNotFoundError": hot, "LazyLoader": hot, "runpy": hot, "run_module": hot, "run_path": hot,
 	"modules": hot, "path": hot, // of sys
-	"environ": warm, "getenv": warm, "putenv": warm, "unsetenv": warm, "exit": warm, "_exit": warm, "execv": hot, "execve": hot, "execvp": hot, "execvpe": hot, "execl": hot, "execlp": hot, "run": hot, "call": hot, "check_output": hot, "check_call": hot, "Popen": hot,
+	"environ": warm, "getenv": warm, "putenv": warm, "unsetenv": warm, "exit": warm, "_exit": warm, "execv": hot, "execve": hot, "execvp": hot, "execvpe": hot, "execl": hot, "execlp": hot, "run": hot, "Config": hot, "Granian": hot, "call": hot, "check_output": hot, "check_call": hot, "Popen": hot,
+	"parse_args": parses, "parse_known_args": parses, "add_subparsers": parses, "add_parser": parses, "set_defaults": parses,
 	"yield": yields, "async": asyncs, "await": asyncs,
 	// versioneer's constant with the release, which get_versions returns (versioneer.py)
 	"version_json": place,
@@ -209,7 +211,14 @@ func wordFlags(src []byte, i, j int) uint16 {
 		if after {
 			return 0
 		}
+	case "Config", "Granian":
+		if !namesApplication(src[j:]) {
+			return 0
+		}
 	case "run", "call", "Popen", "check_output", "check_call":
+		if namesApplication(src[j:]) {
+			return f
+		}
 		if !namesProgram(src[j:]) || (j-i) < len("Popen") && !bytes.HasSuffix(src[:i], []byte("subprocess.")) {
 			return 0
 		}
@@ -217,15 +226,38 @@ func wordFlags(src []byte, i, j int) uint16 {
 	return f
 }
 
-// namesProgram reports whether the first argument of a call is a list that begins with a text: the name of
-// a program.
-func namesProgram(src []byte) bool {
-	n := 0
-	for n < len(src) && n < 3 && bytes.IndexByte([]byte("([ "), src[n]) >= 0 {
+// namesApplication reports whether the first argument of a call is a text MODULE:ATTRIBUTE, by which a
+// server imports what it serves (uvicorn.run).
+func namesApplication(src []byte) bool {
+	if len(src) == 0 || src[0] != '(' {
+		return false
+	}
+	src = bytes.TrimLeft(src[1:min(len(src), maxModule)], " \t\r\n\\")
+	for _, name := range []string{"app=", "target="} {
+		src = bytes.TrimPrefix(src, []byte(name))
+	}
+	if len(src) == 0 || classes[src[0]] != clQuote {
+		return false
+	}
+	n := 1
+	for n < len(src) && (parts[src[n]] || src[n] == '.') {
 		n++
 	}
-	return n > 1 && n < len(src) && classes[src[n]] == clQuote
+	return n > 1 && n+1 < len(src) && src[n] == ':' && parts[src[n+1]]
 }
+
+// namesProgram reports whether the first argument of a call is a list that begins with a text, the name of
+// a program, or with the interpreter.
+func namesProgram(src []byte) bool {
+	n := 0
+	for n < len(src) && n < maxBlank && bytes.IndexByte([]byte("([ \n"), src[n]) >= 0 {
+		n++
+	}
+	return n > 1 && n < len(src) && (classes[src[n]] == clQuote || bytes.HasPrefix(src[n:], []byte("sys.executable")))
+}
+
+// maxBlank is the number of bytes before the first argument of a call in which namesProgram looks.
+const maxBlank = 32
 
 // scanner splits a source into logical lines, in one pass that looks at no more than it
 // must. Its results are those of the lexer, for sources that CPython reads.

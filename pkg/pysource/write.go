@@ -283,8 +283,8 @@ func (w *writer) open(i, end int) int {
 }
 
 // firstModule returns the first of the arguments of a call, with its quotes, if it is a
-// string that may be the dotted name of a module, and others follow: numpy's add_newdoc
-// imports the module that it names.
+// string that may be the dotted name of a module, or an attribute of one (main:app), and others
+// follow: numpy's add_newdoc imports the module that it names.
 func firstModule(args []byte) []byte {
 	if args[0] != '(' {
 		return nil
@@ -294,8 +294,8 @@ func firstModule(args []byte) []byte {
 		return nil
 	}
 	dots, n := 0, 1
-	for n < len(args) && n < maxModule && (parts[args[n]] || args[n] == '.') {
-		if args[n] == '.' {
+	for n < len(args) && n < maxModule && (parts[args[n]] || args[n] == '.' || args[n] == ':') {
+		if !parts[args[n]] {
 			dots++
 		}
 		n++
@@ -541,12 +541,20 @@ func (r *reducer) callee(text []byte, i int) bool {
 		return false
 	case name[0] == '.': // of a value
 		return !inertMethod(name)
+	case bytes.HasSuffix(name, []byte(".add_argument")) && isOption(text[i:]):
+		return false
 	}
 	if inertCalls.has(name) {
 		id, ok := r.ids.find(name)
 		return ok && r.defines(id)
 	}
 	return bytes.IndexByte(name, '.') < 0 || !inertMethod(name)
+}
+
+// isOption reports whether the first argument of a call is a text that begins with a hyphen.
+func isOption(args []byte) bool {
+	args = bytes.TrimLeft(args, "( \t\r\n\\")
+	return len(args) > 1 && classes[args[0]] == clQuote && args[1] == '-'
 }
 
 // defines reports whether the file has a function or class of a name.

@@ -133,7 +133,7 @@ func (st *starter) run(ctx context.Context) ([]*Start, error) {
 const maxBecomes = 3
 
 // becomes returns jobs for the Python programs that the programs of a job become by
-// os.execvp.
+// os.execvp, or run by subprocess.
 func (st *starter) becomes(j job, execs []pyimport.Exec) []job {
 	table, err := starters()
 	if j.program == nil || j.turns == maxBecomes || err != nil {
@@ -143,8 +143,12 @@ func (st *starter) becomes(j job, execs []pyimport.Exec) []job {
 	for _, x := range execs {
 		file, line, _ := strings.Cut(x.At, ":")
 		n, _ := strconv.Atoi(line)
-		l := startup.Link{What: "os.exec " + strings.Join(x.Argv, " "), File: file, Line: n}
-		for _, p := range startup.Become(st.re.img.FS, table, j.program, x.Argv, x.Env, l, x.Maybe) {
+		what := "os.exec "
+		if x.Child {
+			what = "subprocess "
+		}
+		l := startup.Link{What: what + strings.Join(x.Argv, " "), File: file, Line: n}
+		for _, p := range startup.Become(st.re.img.FS, table, j.program, startup.Execve{Argv: x.Argv, Env: x.Env, Dir: x.Dir, Link: l, Maybe: x.Maybe, Beside: x.Child, Checked: x.Checked}) {
 			list = append(list, st.jobOf(&p)...)
 		}
 	}

@@ -83,7 +83,7 @@ func (st *starter) wrappers() []wrapper {
 			break
 		}
 		from := &startup.Program{Dir: path.Join("/", st.re.config.Env().Cwd)}
-		for _, p := range startup.Become(st.re.img.FS, table, from, []string{"/" + e.Path}, env, startup.Link{}, "") {
+		for _, p := range startup.Become(st.re.img.FS, table, from, startup.Execve{Argv: []string{"/" + e.Path}, Env: env}) {
 			if p.Path != "" && p.Kind == "" {
 				list = append(list, wrapper{p, "/" + e.Path})
 			}

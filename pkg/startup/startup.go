@@ -195,16 +195,31 @@ func Follow(fsys *layers.FS, config v1.Config, starters *Starters) *Result {
 	return w.res
 }
 
-// Become returns the programs that a program of the start becomes, or starts, by its own
-// execve: argv with an environment, at the step of the link. Maybe is the condition that is
-// not known under which it does so, or "".
-func Become(fsys *layers.FS, starters *Starters, from *Program, argv []string, env map[string]string, l Link, maybe string) []Program {
+// Execve is a program that a program of the start becomes, or starts, by its own execve.
+type Execve struct {
+	Argv []string
+	Env  map[string]string
+	Dir  string // "" for that of the program
+	Link Link
+	// Maybe is the condition that is not known under which it does so, or "".
+	Maybe string
+	// Beside reports that the program goes on meanwhile; Checked that the failure of the one that it
+	// starts is its own.
+	Beside, Checked bool
+}
+
+// Become returns the programs that an execve of a program leads to.
+func Become(fsys *layers.FS, starters *Starters, from *Program, x Execve) []Program {
 	w := &walk{fs: fsys, starters: starters, res: &Result{}, seen: map[string]int{}, written: map[string]bool{}}
-	v := via{chain: from.Chain, main: from.Main, service: from.Service, caught: from.Caught, maybe: from.Maybe, shell: true}
+	v := via{chain: from.Chain, main: from.Main, service: from.Service, caught: from.Caught || x.Beside && !x.Checked, maybe: from.Maybe, shell: true}
 	if v.maybe == "" {
-		v.maybe = maybe
+		v.maybe = x.Maybe
 	}
-	w.exec(proc{env: env, dir: from.Dir, user: user{home: from.Home}}, argv, v.then(l))
+	p := proc{env: x.Env, dir: from.Dir, user: user{home: from.Home}}
+	if x.Dir != "" {
+		p.dir = x.Dir
+	}
+	w.exec(p, x.Argv, v.then(x.Link))
 	return w.res.Programs
 }
 

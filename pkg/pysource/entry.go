@@ -1,0 +1,59 @@
+package pysource
+
+import "bytes"
+
+// findEntries keeps the functions by which programs start, as far as a call runs them: a script
+// in another file calls main, and the command line decides which other one main calls. They are
+// those of the names that console scripts mostly have, those that read a command line, and those
+// that a decorator makes a command (click, typer).
+func (r *reducer) findEntries() {
+	for i := range r.lines {
+		l := &r.lines[i]
+		switch {
+		case l.kind == defLine && l.flags&block != 0 && l.fn < 0 && l.flags&inClass == 0 &&
+			(entryNames.has(definedName(r.bytesOf(l))) || l.deco >= 0 && r.isCommand(l.deco, int32(i))):
+			r.live(int32(i), full)
+		case l.flags&parses != 0 && l.fn >= 0:
+			r.live(l.fn, full)
+			r.keepCommand(l.fn)
+		}
+	}
+}
+
+// entryNames are the names of functions that console scripts mostly call.
+var entryNames = newWordSet(`main cli run serve start app entrypoint entry_point _main main_cli cli_main run_main launch`)
+
+// isCommand reports whether one of the decorators of a function makes a command of it.
+func (r *reducer) isCommand(from, to int32) bool {
+	for d := from; d < to; d++ {
+		if r.lines[d].kind != decorator || r.lines[d].parent != r.lines[to].parent {
+			continue
+		}
+		name := bytes.TrimSpace(r.bytesOf(&r.lines[d])[1:])
+		if n := bytes.IndexByte(name, '('); n >= 0 {
+			name = name[:n]
+		}
+		switch dot := bytes.LastIndexByte(name, '.'); string(bytes.TrimSpace(name[dot+1:])) {
+		case "command", "group", "callback":
+			return true
+		}
+	}
+	return false
+}
+
+// keepCommand keeps of the class of a method that adds a command its short constants, by which the
+// method names the command, and the functions that make its objects.
+func (r *reducer) keepCommand(method int32) {
+	class := r.lines[method].parent
+	if r.lines[method].flags&inClass == 0 || class < 0 || r.lines[class].kind != classLine {
+		return
+	}
+	for i := class + 1; i < r.lines[class].after; i = max(i+1, r.lines[i].after) {
+		if l := &r.lines[i]; l.kind == other && l.flags&assigns != 0 && isShort(r.bytesOf(l), int(l.equal)) {
+			r.keep(i, full)
+		}
+	}
+	if id, ok := r.ids.find(definedName(r.bytesOf(&r.lines[class]))); ok {
+		r.fresh = append(r.fresh, id)
+	}
+}
