@@ -32,8 +32,62 @@ func (r *Run) File(file string) *Node {
 		}
 		m := r.newModule(strings.TrimSuffix(path.Base(file), ".py"), file)
 		m.names.put("__file__", file)
+		if r.settings == nil {
+			r.settings = map[string]*module{}
+		}
+		r.settings[file] = m
 		r.execFile(m, f)
 	})
+}
+
+// Setting returns the text that a module which was imported, or a file that File has executed, binds to a
+// name. ok is false if it binds none, or if the text is not known.
+func (r *Run) Setting(module, file, name string) (text string, ok bool) {
+	if m := r.moduleOf(module, file); m != nil && name != "" {
+		v, _ := m.names.get(name)
+		text, ok = v.(string)
+	}
+	return text, ok
+}
+
+// moduleOf returns a module that was imported, or that of a file that File has executed, or nil.
+func (r *Run) moduleOf(name, file string) *module {
+	if name == "" {
+		return r.settings[file]
+	}
+	v, _ := r.modules.get(name)
+	m, _ := v.(*module)
+	return m
+}
+
+// Lacks reports whether a package that was imported binds none of some names to anything but a module.
+func (r *Run) Lacks(pkg string, names []string) bool {
+	m := r.moduleOf(pkg, "")
+	if m == nil || m.names.open != "" {
+		return false
+	}
+	for _, name := range names {
+		if v, ok := m.names.get(name); ok {
+			if _, is := v.(*module); !is {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Finds reports whether a package that was imported has a submodule.
+func (r *Run) Finds(pkg, name string) bool {
+	m := r.moduleOf(pkg, "")
+	if m == nil {
+		return false
+	}
+	search := r.searchPath(m)
+	if search == nil {
+		return false
+	}
+	spec, doubt := r.find(pkg+"."+name, search)
+	return spec != nil && doubt == ""
 }
 
 // Load executes a file as a module of a name, as a program does that takes modules from a directory

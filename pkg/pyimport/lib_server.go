@@ -126,7 +126,8 @@ func (r *Run) importNamed(module string) {
 	}
 }
 
-// gunicornApplication returns a class whose method run starts workers, which call load.
+// gunicornApplication returns a class whose __init__ calls load_config, and whose method run starts
+// workers, which call load.
 func (r *Run) gunicornApplication(name, mod string) value {
 	key := mod + "." + name
 	if c, ok := r.classes[key]; ok {
@@ -145,6 +146,14 @@ func (r *Run) gunicornApplication(name, mod string) value {
 			r.importApplication(app)
 		}
 		return unknownf("the result of a server")
+	}})
+	c.attrs.put("__init__", &builtin{key + ".__init__", func(r *Run, a *args) value {
+		if i, ok := a.pos[0].(*instance); ok {
+			if f, ok := i.of.find("load_config"); ok {
+				r.call(f, &args{pos: []value{i}})
+			}
+		}
+		return nil
 	}})
 	r.classes[key] = c
 	return c

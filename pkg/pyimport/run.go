@@ -188,6 +188,8 @@ type Run struct {
 	begun map[string]bool
 	// noOperators has the namespaces of PyTorch's operators whose library certainly failed, or is not there.
 	noOperators map[string]bool
+	// settings has the modules of the files that File has executed.
+	settings map[string]*module
 	// passedOver reports that a library may be open which the host was not asked to open.
 	passedOver bool
 }

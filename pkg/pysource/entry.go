@@ -16,6 +16,8 @@ func (r *reducer) findEntries() {
 		case l.flags&parses != 0 && l.fn >= 0:
 			r.live(l.fn, full)
 			r.keepCommand(l.fn)
+		case l.kind == classLine && r.isServer(r.bytesOf(l)):
+			r.keepServer(int32(i))
 		}
 	}
 }
@@ -39,6 +41,28 @@ func (r *reducer) isCommand(from, to int32) bool {
 		}
 	}
 	return false
+}
+
+// isServer reports whether a class is an application of gunicorn, by the name of its base.
+func (r *reducer) isServer(text []byte) bool {
+	return bytes.Contains(text, []byte("BaseApplication)")) || bytes.Contains(text, []byte("WSGIApplication)"))
+}
+
+// keepServer keeps what the construction of an application of gunicorn sets, and its methods that
+// load what it serves.
+func (r *reducer) keepServer(class int32) {
+	for i := class + 1; i < r.lines[class].after; i = max(i+1, r.lines[i].after) {
+		l := &r.lines[i]
+		if l.kind != defLine || l.flags&block == 0 {
+			continue
+		}
+		switch string(definedName(r.bytesOf(l))) {
+		case "__init__":
+			r.keepAttributes(i)
+		case "load", "load_config":
+			r.live(i, full)
+		}
+	}
 }
 
 // keepCommand keeps of the class of a method that adds a command its short constants, by which the

@@ -26,19 +26,26 @@ func (st *starter) runJob(run *pyimport.Run, j job) *pyimport.Node {
 	default:
 		return nil
 	}
-	st.importNamed(run, j.python, tree)
+	st.importNamed(run, j, tree)
 	return tree
 }
 
 // importNamed adds to a program's tree the modules and files that its arguments name: gunicorn's
 // application. A program that has failed imports none.
-func (st *starter) importNamed(run *pyimport.Run, p *startup.Python, tree *pyimport.Node) {
+func (st *starter) importNamed(run *pyimport.Run, j job, tree *pyimport.Node) {
+	p := j.python
 	for _, dir := range slices.Backward(p.Path) {
 		if startup.Known(dir) {
 			run.AddPath(dir)
 		}
 	}
 	known := p.PathKnown // files with settings come before modules
+	app := ""
+	add := func(n *pyimport.Node) {
+		tree.Nodes = append(tree.Nodes, n.Nodes...)
+		tree.Unknown = append(tree.Unknown, n.Unknown...)
+		tree.Failed = n.Failed
+	}
 	for _, i := range p.Imports {
 		if tree.Failed != nil {
 			return
@@ -59,9 +66,26 @@ func (st *starter) importNamed(run *pyimport.Run, p *startup.Python, tree *pyimp
 			n.Kind = pyimport.Module
 			n = &pyimport.Node{Nodes: []*pyimport.Node{n}, Failed: n.Failed}
 		}
-		tree.Nodes = append(tree.Nodes, n.Nodes...)
-		tree.Unknown = append(tree.Unknown, n.Unknown...)
-		tree.Failed = n.Failed
+		add(n)
+		if i.Settings && tree.Failed == nil {
+			if dir, ok := run.Setting(i.Module, i.File, p.ChdirName); ok {
+				if !path.IsAbs(dir) {
+					dir = path.Join("/", j.options.Cwd, dir)
+				}
+				run.AddPath(dir)
+			}
+			if text, ok := run.Setting(i.Module, i.File, p.AppName); ok {
+				app, _, _ = strings.Cut(text, ":")
+			}
+		}
+		if i.Below != "" && tree.Failed == nil && run.Lacks(i.Module, i.Unless) && run.Finds(i.Module, i.Below) {
+			add(run.Import(i.Module + "." + i.Below))
+		}
+	}
+	if app != "" && tree.Failed == nil {
+		n := run.Import(app)
+		st.mounted(n, app)
+		add(n)
 	}
 }
 

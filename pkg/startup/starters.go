@@ -91,6 +91,14 @@ type Starter struct {
 	Paths     []string `yaml:"paths"`
 	ArgsEnv   []string `yaml:"argsenv"`
 	PathNames []string `yaml:"pathnames"`
+	// ChdirName is the one of PathNames that sets the working directory. AppName is the name by which
+	// such a file sets what the operand names, if there is none.
+	ChdirName string `yaml:"chdirname"`
+	AppName   string `yaml:"appname"`
+	// Below is a module that is imported, too, from a package of Imports that binds none of the names
+	// of Unless.
+	Below  string   `yaml:"below"`
+	Unless []string `yaml:"unless"`
 	// Envs are patterns of the environments in whose bin directory programs are looked for
 	// first: below the working directory, or below the home directory with "~/".
 	Envs []string `yaml:"envs"`
@@ -110,6 +118,9 @@ func init() {
 		"shell":       (*started).shellOption, // an option's value is a command of the shell, else as program
 		"script":      (*started).script,      // the operand is a Python file of a new process
 		"app":         (*started).app,         // the operand is MODULE:ATTRIBUTE, imported in this process
+		"apps":        (*started).apps,        // as app, each operand
+		"class":       (*started).class,       // the operand is MODULE.CLASS, whose module is imported in this process
+		"alembic":     (*started).alembic,     // the env.py of its configuration is executed in this process
 		"file":        (*started).file,        // the operand is a Python file, executed in this process
 		"options":     (*started).options,     // only options say what is imported
 		"env":         (*started).env,         // as env(1)
@@ -438,6 +449,58 @@ func (st *started) app() {
 	st.options()
 	if argv := st.operands[min(st.row.Skip, len(st.operands)):]; len(argv) > 0 {
 		st.importName(argv[0])
+	} else if py := st.res.Programs[st.index].Python; py != nil {
+		py.AppName = st.row.AppName
+	}
+}
+
+// apps imports the module of each operand MODULE:ATTRIBUTE.
+func (st *started) apps() {
+	st.options()
+	for _, arg := range st.operands {
+		st.importName(arg)
+	}
+}
+
+// class imports the module of the operand MODULE.CLASS, or MODULE:ATTRIBUTE.
+func (st *started) class() {
+	st.options()
+	if len(st.operands) == 0 {
+		return
+	}
+	if arg := st.operands[0]; strings.Contains(arg, ":") {
+		st.importName(arg)
+	} else {
+		st.importClass(arg)
+	}
+}
+
+// alembic executes the env.py below the directory that alembic.ini names: its key script_location
+// (alembic/script/base.py). A key prepend_sys_path puts directories first on sys.path.
+func (st *started) alembic() {
+	file := "alembic.ini"
+	for _, value := range st.values([]string{"-c", "--config"}) {
+		file = value
+	}
+	if !Known(file) || !Known(st.p.dir) {
+		return
+	}
+	file = absolute(file, st.p.dir)
+	text, _ := content(st.fs, file)
+	for _, s := range sections(text) {
+		where := strings.ReplaceAll(s.keys["script_location"], "%(here)s", path.Dir(file))
+		if s.name != "alembic" || where == "" || strings.Contains(where, ":") {
+			continue
+		}
+		env := absolute(where, st.p.dir) + "/env.py"
+		if _, _, ok := st.fs.Lookup(env); !ok {
+			return
+		}
+		if py := st.res.Programs[st.index].Python; py != nil && s.keys["prepend_sys_path"] == "." {
+			py.Path = append(py.Path, st.p.dir)
+		}
+		st.importFile(env)
+		return
 	}
 }
 
@@ -459,7 +522,7 @@ func (st *started) options() {
 	if st.row.Cwd && Known(st.p.dir) && !slices.Contains(py.Path, st.p.dir) {
 		py.Path = append(py.Path, st.p.dir)
 		py.PathKnown = !st.doubted && !st.hole && !slices.ContainsFunc(st.row.ArgsEnv, func(name string) bool { return st.p.env[name] != "" })
-		py.PathNames = st.row.PathNames
+		py.PathNames, py.ChdirName = st.row.PathNames, st.row.ChdirName
 		for _, value := range st.values(st.row.Paths) {
 			for dir := range strings.SplitSeq(value, ",") {
 				if py.PathKnown = py.PathKnown && Known(dir); Known(dir) {
@@ -471,6 +534,7 @@ func (st *started) options() {
 	for _, name := range st.row.Finds {
 		if _, _, ok := st.fs.Lookup(absolute(name, st.p.dir)); ok && !st.has(st.row.Files) {
 			st.importFile(name)
+			st.sets()
 		}
 	}
 	for _, value := range st.values(st.row.Files) {
@@ -479,17 +543,28 @@ func (st *started) options() {
 		} else {
 			st.importFile(strings.TrimPrefix(value, "file:"))
 		}
+		st.sets()
 	}
 	for _, value := range st.values(st.row.Classes) {
 		st.importClass(value)
 	}
 	for _, value := range st.values(st.row.Imports) {
 		st.importName(value)
+		if n := len(py.Imports); n > 0 && !strings.Contains(value, ":") && st.row.Below != "" {
+			py.Imports[n-1].Below, py.Imports[n-1].Unless = st.row.Below, st.row.Unless
+		}
 	}
 	for _, name := range st.row.ImportEnv {
 		if value := st.p.env[name]; value != "" && !st.has(st.row.Imports) {
 			st.importName(value)
 		}
+	}
+}
+
+// sets notes that the last import is of settings.
+func (st *started) sets() {
+	if py := st.res.Programs[st.index].Python; py != nil && len(py.Imports) > 0 {
+		py.Imports[len(py.Imports)-1].Settings = true
 	}
 }
 
@@ -530,7 +605,7 @@ func (st *started) importFile(value string) {
 }
 
 func (st *started) addImport(i Import) {
-	if py := st.res.Programs[st.index].Python; py != nil && len(py.Imports) < maxArgs && !slices.Contains(py.Imports, i) {
+	if py := st.res.Programs[st.index].Python; py != nil && len(py.Imports) < maxArgs && !slices.ContainsFunc(py.Imports, func(o Import) bool { return o.Module == i.Module && o.File == i.File && o.Link == i.Link }) {
 		py.Imports = append(py.Imports, i)
 	}
 }

@@ -94,6 +94,9 @@ type Python struct {
 	Path      []string
 	PathKnown bool
 	PathNames []string
+	// ChdirName is the name by which such a file sets the working directory, which then comes first on
+	// sys.path; AppName the one by which it sets MODULE:ATTRIBUTE, which is imported last. "" for none.
+	ChdirName, AppName string
 }
 
 // Import is a module that the arguments of a program name.
@@ -101,6 +104,11 @@ type Import struct {
 	Module string // dotted; "" for a file
 	File   string // absolute path of a Python file that is executed; "" for a module
 	Link   Link
+	// Settings reports that it sets ChdirName and AppName.
+	Settings bool
+	// Below is a module that is imported, too, from a package that binds none of the names of Unless.
+	Below  string
+	Unless []string
 }
 
 // Link is one step of a chain.

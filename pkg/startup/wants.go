@@ -9,7 +9,7 @@ import (
 const maxScript = 256 << 10
 
 // WantsID names the version of Wants. Change it with every change of Wants.
-const WantsID = "startup 4"
+const WantsID = "startup 5"
 
 // Wants reports whether [Follow] may read a file's content, by its path without a leading
 // slash and its size in bytes. It goes by names: scripts and programs' directories, the
@@ -37,7 +37,7 @@ func Wants(name string, size int64) bool {
 // wantedNames are files that are read wherever they are.
 var wantedNames = map[string]bool{
 	"Procfile": true, "package.json": true, "pixi.toml": true, "pyproject.toml": true, "Pipfile": true, "hatch.toml": true, "passwd": true, "activate": true,
-	"circus.ini": true, "pyvenv.cfg": true, ".bashrc": true, ".bash_profile": true, ".profile": true,
+	"circus.ini": true, "alembic.ini": true, "pyvenv.cfg": true, ".bashrc": true, ".bash_profile": true, ".profile": true,
 	"profile": true, "bash.bashrc": true, "environment": true, ".env": true, "env": true, ".python-version": true,
 }
 
