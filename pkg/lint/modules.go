@@ -100,7 +100,12 @@ func endsByModule(pass *Pass) map[string][]*replay.StartFailure {
 func absentModule(f *replay.StartFailure) string {
 	switch f.Type {
 	case "ModuleNotFoundError":
-		return f.Path[len(f.Path)-1].Name
+		last := f.Path[len(f.Path)-1]
+		if name, ok := strings.CutPrefix(f.Text, "No module named '"); ok && last.File != "" {
+			name, _, _ = strings.Cut(name, "'") // that a module raises once more, after it has caught it (onnxruntime)
+			return name
+		}
+		return last.Name
 	case "ImportError":
 		if m := missingName.FindStringSubmatch(f.Text); m != nil {
 			return m[2] + "." + m[1]

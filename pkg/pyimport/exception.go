@@ -430,6 +430,9 @@ func (r *Run) handedOn(a *args) *Failure {
 
 func (r *Run) runHandler(h pysource.Handler, e *exception) flow {
 	if h.Name != "" {
+		if e.of.exc != nil {
+			e.of.exc.doubt = e.doubt
+		}
 		r.assignName(h.Name, e.of)
 	}
 	f := r.frame
@@ -506,10 +509,10 @@ func (r *Run) execRaise(s *pysource.Raise) {
 		r.raised = &exception{of: i, doubt: "an exception that is not known", vague: true}
 		return
 	}
-	r.raised = &exception{of: i, after: r.handled(), in: r.frame}
+	r.raised = &exception{of: i, doubt: i.exc.doubt, after: r.handled(), in: r.frame}
 	if n := len(r.frame.caught); n > 0 {
 		handled := r.frame.caught[n-1]
-		r.raised.doubt = handled.doubt
+		r.raised.doubt = cmp.Or(handled.doubt, r.raised.doubt)
 		r.raised.ended = handled.ended && r.certain()
 	}
 	for _, e := range r.frame.caught {

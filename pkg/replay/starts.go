@@ -554,10 +554,11 @@ func (st *starter) evaluate(j job) (f *followed) {
 	if f.tree == nil {
 		return nil
 	}
+	f.execs = run.Execs() // not those of modules that the program goes on without
 	f.folders = folders(st, run, j, f.tree)
 	doubt(f.tree, host.partial)
 	f.mapped, f.opened, f.killed = host.mapped(), host.opened, host.killed != nil
-	f.brought, f.execs, f.steps = host.brought, run.Execs(), run.Steps()
+	f.brought, f.steps = host.brought, run.Steps()
 	host.proc.Rest()
 	return f
 }
