@@ -36,6 +36,8 @@ const maxHead = 256
 //     lines call: in these their imports, returns and raises, statements that call what
 //     they import, or methods of it in a loop over them, and, if a kept line of the module
 //     calls them, their calls;
+//   - functions by which programs start, as if they were called: those named main, cli and so
+//     on, those that read a command line, and commands of click and typer;
 //   - the assignments of all names that kept lines use or bind;
 //   - names that a try at import time binds after an import, each as NAME=? in its place.
 //

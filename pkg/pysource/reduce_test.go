@@ -695,6 +695,48 @@ else:
   e.init(app)
  return ?
 `},
+		{"functions by which programs start", `import argparse
+import click
+def main(argv=None):
+    title = "a text that matters to nobody"
+    args = parse(argv)
+    args.func(args)
+def parse(argv):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--long", default="an option that matters to nobody here")
+    parser.add_argument("mode")
+    return parser.parse_args(argv)
+@click.command()
+def convert(n):
+    print(n)
+    work.start(n)
+def unused(n):
+    work.start(n)
+`, `import argparse
+import click
+def main(argv=None):
+ args=parse(argv)#5
+ args.func(args)
+def parse(argv):
+ parser=argparse.ArgumentParser()
+ parser.add_argument("mode")#10
+ return parser.parse_args(argv)
+@click.command()
+def convert(n):
+ work.start(n)#15
+#: unused
+`},
+		{"an application that a text names", `import uvicorn
+def begin():
+    print("starting")
+    uvicorn.run(
+        "pkg.main:app", host="0.0.0.0", port=8000, log_level="info", proxy_headers=True,
+    )
+`, `import uvicorn
+def begin():
+ uvicorn.run("pkg.main:app",host="0.0.0.0",port=8000,log_level="info",proxy_headers=True,)#4
+ return ?
+`},
 		{"what is too long", `import a
 a.f("a long argument of a call that matters to nobody", "and one more")
 a.f("another long argument of a call that matters to nobody", "and one more")

@@ -83,6 +83,13 @@ func TestStarters(t *testing.T) {
 		{"granian --interface asgi main:app", "imports main"},
 		{"daphne -b 0.0.0.0 proj.asgi:application", "imports proj.asgi"},
 		{"celery -A proj.tasks worker -l info", "imports proj.tasks"},
+		{"rq worker --config pkg.conf high", "imports pkg.conf"},
+		{"taskiq worker -w 2 pkg.broker:broker pkg.tasks", "imports pkg.broker"},
+		{"faststream run pkg.main:app --workers 2", "imports pkg.main"},
+		{"huey_consumer pkg.main.huey -w 2", "imports pkg.main"},
+		{"arq pkg.main.Settings", "imports pkg.main"},
+		{"dramatiq pkg.broker:broker pkg.tasks -p 2", "imports pkg.broker,imports pkg.tasks"},
+		{"alembic upgrade head", "file /w/migrations/env.py"},
 		{"flask --app pkg.web run --host 0.0.0.0", "imports pkg.web"},
 		{"litestar --app pkg.web:app run --host 0.0.0.0", "imports pkg.web"},
 		{"fastapi run pkg/main.py --port 80", "file /w/pkg/main.py"},
@@ -131,6 +138,8 @@ func TestStarters(t *testing.T) {
 		{Name: "/opt/conda/envs/e/conda-meta/history", Data: []byte("x")},
 		{Name: "/opt/conda/bin/conda", Data: []byte("#!/usr/local/bin/python\n")},
 		{Name: "/w/package.json", Data: []byte(`{"scripts":{"start":"app x","serve":"exec app y"}}`)},
+		{Name: "/w/alembic.ini", Data: []byte("[alembic]\nscript_location = %(here)s/migrations\n")},
+		{Name: "/w/migrations/env.py", Data: []byte("import a\n")},
 		{Name: "/w/Procfile", Data: []byte("web: app proc\n")},
 		{Name: "/srv", Data: []byte("dir")},
 		{Name: "/w/pixi.toml", Data: []byte("[tasks]\nserve = 'app pixi'\nprepare = 'true'\nchained = {cmd = ['app', 'last'], depends-on = ['prepare'], env = {A = 'b'}}\n[feature.cuda.tasks]\ngpu = 'app feature'\n")},
@@ -141,7 +150,7 @@ func TestStarters(t *testing.T) {
 		{Name: "/bin/sh", Data: []byte("elf")},
 		{Name: "/usr/bin/env", Data: []byte("elf")},
 	}
-	console := set("torchrun", "accelerate", "deepspeed", "ray", "gunicorn", "uvicorn", "litestar", "hypercorn", "granian", "daphne", "celery", "flask", "fastapi",
+	console := set("torchrun", "accelerate", "deepspeed", "ray", "gunicorn", "uvicorn", "litestar", "hypercorn", "granian", "daphne", "celery", "rq", "taskiq", "faststream", "huey_consumer", "arq", "dramatiq", "alembic", "flask", "fastapi",
 		"streamlit", "chainlit", "bentoml", "locust", "serve", "coverage", "poetry", "pipenv", "pdm", "honcho", "opentelemetry-instrument", "my_init")
 	node := set("npm", "npx", "yarn", "pm2-runtime", "cross-env")
 	files = append(files, txtar.File{Name: "/usr/bin/node", Data: []byte("elf")})
