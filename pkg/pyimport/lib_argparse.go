@@ -13,7 +13,7 @@ func init() {
 
 // argParser is an argparse.ArgumentParser, or one of its groups.
 type argParser struct {
-	defaults *names  // set_defaults
+	defaults *names // set_defaults
 	commands *argCommands
 	first    []value // of the arguments that are no options, in order: their names
 }

@@ -143,7 +143,7 @@ func (r *reducer) reduce(src []byte) []byte {
 		l := &r.lines[i]
 		switch {
 		case l.fn >= 0:
-		case l.flags&assigns != 0 && isBuild(r.bytesOf(l)):
+		case l.flags&assigns != 0 && (isBuild(r.bytesOf(l)) || bytes.HasPrefix(r.bytesOf(l), []byte("INSTALLED_APPS"))):
 			r.decide(int32(i), matters)
 		case r.runs(int32(i), l):
 			r.keep(int32(i), full)
