@@ -185,7 +185,11 @@ func runModule(r *Run, a *args) value {
 		spec, doubt := r.find(name, search)
 		switch {
 		case spec == nil:
-			return r.missing(name, doubt, "No module named "+name)
+			r.missing(name, doubt, "No module named "+name)
+			if e := r.raised; e != nil { // runpy._get_module_details
+				e.of.of, e.from.Type = r.exceptionClass("ImportError"), "ImportError"
+			}
+			return unknownf("the names of a module")
 		case spec.Search != nil:
 			name += ".__main__"
 			continue

@@ -50,7 +50,7 @@ func (st *starter) importNamed(run *pyimport.Run, j job, tree *pyimport.Node) {
 		if tree.Failed != nil {
 			return
 		}
-		n := tree
+		var n *pyimport.Node
 		switch {
 		case !startup.Known(i.Module + i.File):
 			continue
