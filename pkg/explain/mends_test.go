@@ -2,6 +2,7 @@ package explain
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -224,6 +225,53 @@ func TestBuilds(t *testing.T) {
 		got := strings.Join(caseIDs(x.Explain(text)), " ")
 		if first, _, _ := strings.Cut(got, " "); first != want {
 			t.Errorf("%s\n got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestFreshCauses: causes that a round of fresh reports had and the packs had not, and texts beside
+// them that keep another answer.
+func TestFreshCauses(t *testing.T) {
+	x := explainer(t)
+	for text, want := range map[string]string{
+		"Error relocating /usr/bin/node: sqlite3session_attach: symbol not found":                                                                                  "alpine-packages-apart",
+		"Error relocating /usr/lib/libgobject-2.0.so.0: g_string_free_and_steal: symbol not found":                                                                 "alpine-packages-apart",
+		"Error relocating /usr/bin/nvidia-smi: __vsnprintf_chk: symbol not found":                                                                                  "musl-image",
+		"Error relocating /app/server: sqlite3session_attach: symbol not found":                                                                                    "musl-image",
+		"Error: Dynamic loading not supported":                                                                                                                     "static-program-loads",
+		"crun: fsopen_mount `tmpfs`: Function not implemented: OCI runtime error":                                                                                  "runtime-needs-newer-kernel",
+		"failed to register layer: exit status 1: /usr/bin/unpigz: /lib/aarch64-linux-gnu/libc.so.6: version GLIBC_2.33 not found (required by /usr/bin/unpigz)":   "host-unpacks-not",
+		"failed to register layer: write /usr/lib/libLLVM.so: no space left on device":                                                                             "disk-full",
+		"unpacking failed (error: exit status 1; output: potentially insufficient UIDs or GIDs available in user namespace (requested 0:42 for /etc/gshadow)":      "rootless-ids",
+		"error: command '/usr/local/cuda-10.2/bin/nvcc' failed with exit status 137":                                                                               "compilers-out-of-memory",
+		"error: command '/usr/bin/gcc' failed with exit code -9":                                                                                                   "compilers-out-of-memory",
+		"error: command '/usr/bin/gcc' failed with exit status 1":                                                                                                  "missing-toolchain",
+		"cgo: exec /missing-cc: fork/exec /missing-cc: no such file or directory":                                                                                  "build-tool-missing",
+		"AttributeError: module 'jaxlib.xla_client' has no attribute 'generate_pjrt_gpu_plugin_options'":                                                           "jax-plugin-apart",
+		"ImportError: cannot import name 'triton' from 'jax._src.lib' (/x/jax/_src/lib/__init__.py)":                                                               "jax-plugin-apart",
+		"module 'jaxlib.xla_extension' has no attribute 'GpuAllocatorConfig'":                                                                                      "cpu-only-build",
+		"AttributeError: module 'jax.numpy' has no attribute 'DeviceArray'":                                                                                        "packages-apart",
+		"load requires sox extension which is not available. Please refer to the stacktrace above for how to resolve this.":                                        "missing-system-library",
+		"apply_codec requires kaldi extension which is not available.":                                                                                             "extension-not-built",
+		"Cannot initialize CUDA without ATen_cuda library. PyTorch splits its backend into two shared libraries: a CPU library and a CUDA library":                 "cpu-only-build",
+		"GLFWError: (65537) b'The GLFW library is not initialized'":                                                                                                "no-display",
+		"`flshattF` is not supported because:\n    requires a GPU with compute capability > 7.5":                                                                   "attention-needs-newer-gpu",
+		"`flshattF` is not supported because:\n    device=cpu (supported: {'cuda'})":                                                                               "model-on-cpu",
+		"ModuleNotFoundError: No module named 'mmcv._ext'":                                                                                                         "extension-not-built",
+		"ModuleNotFoundError: No module named 'scipy._lib._ccallback_c'":                                                                                           "wrong-python",
+		"SystemError: initialization of _internal failed without raising an exception":                                                                             "numpy-apart",
+		"TypeError: Descriptors should not be created directly, but only retrieved from their parent.":                                                             "packages-apart",
+		"Hash for torch (2.0.1) from archive torch-2.0.1-cp310-cp310-manylinux1_x86_64.whl not found in known hashes (was: sha256:8ced)":                           "lock-file-differs",
+		"undefined reference to `cudnnSetPooling2dDescriptor@libcudnn.so.8'":                                                                                       "other-major",
+		"undefined reference to `cublasGetMathMode@libcublas.so.10.0'":                                                                                             "other-cuda",
+		"undefined reference to `cudnnSetPooling2dDescriptor'":                                                                                                     "not-linked",
+		"load_backend: failed to find ggml_backend_init in ./libggml-cuda.so":                                                                                      "harmless",
+		"load_backend: failed to find ggml_backend_init in ./libggml-cuda.so\nCUDA error: no kernel image is available for execution on the device":                "gpu-not-supported",
+		"-- Found CUDA: /usr/local/cuda (found suitable version \"12.3\", minimum required is \"7.5\")\nnvcc fatal   : Unsupported gpu architecture 'compute_120'": "compiler-too-old-for-gpu",
+	} {
+		answers := x.Explain(text).Answers
+		if len(answers) == 0 || answers[0].Case != want || answers[0].Confidence == Certain && !slices.Contains([]string{"gpu-not-supported", "compiler-too-old-for-gpu"}, want) {
+			t.Errorf("%s\n got %v, want %s", text, caseIDs(x.Explain(text)), want)
 		}
 	}
 }
