@@ -85,6 +85,7 @@ func TestDrawn(t *testing.T) {
 		{"drawn-24.jsonl", 96, 99, 0},
 		{"drawn-25.jsonl", 98, 99, 0},
 		{"drawn-26.jsonl", 97, 99, 0},
+		{"drawn-27.jsonl", 96, 96, 3},
 		{"practice-1.jsonl", 98, 98, 0},
 		{"practice-2.jsonl", 93, 94, 2},
 		{"practice-3.jsonl", 97, 100, 0},
@@ -169,7 +170,7 @@ func TestDrawnQuiet(t *testing.T) {
 		}
 	}
 	t.Logf("with an answer: %v", answered)
-	if answered["healthy"] > 6 || answered["lookalike"] > 30 {
+	if answered["healthy"] > 5 || answered["lookalike"] > 30 {
 		t.Errorf("with an answer: %v", answered)
 	}
 }
