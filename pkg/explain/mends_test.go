@@ -290,6 +290,11 @@ func TestFreshCauses(t *testing.T) {
 		"OSError: [Errno 28] No space left on device: '/torch_1_2_0'":                                                                                                        "shm-too-small",
 		"OSError: [Errno 28] No space left on device: '/root/.cache/pip'":                                                                                                    "disk-full",
 		"failed to read dockerfile: open Dockerfile: no such file or directory":                                                                                              "not-in-build-context",
+		"  At least one invalid signature was encountered.\nE: The repository 'http://deb.debian.org/debian bookworm InRelease' is not signed.":                              "disk-full",
+		"W: GPG error: http://deb.debian.org/debian bookworm InRelease: The following signatures couldn't be verified because the public key is not available: NO_PUBKEY 0E98404D386FA1D9\nE: The repository 'http://deb.debian.org/debian bookworm InRelease' is not signed.": "repository-key",
+		"W: Failed to fetch http://deb.debian.org/debian/dists/jessie-updates/InRelease  Unable to find expected entry 'main/binary-amd64/Packages' in Release file (Wrong sources.list entry or malformed file)":                                                              "distribution-archived",
+		"-- Found CUDA: /usr/local/cuda (found suitable version \"9.2\", minimum required is \"7.5\")\nCMake Error: The following variables are used in this project, but they are set to NOTFOUND.":                                                                           "development-package-missing",
+		"Error: default OCI runtime \"nvidia\" not found: invalid argument": "toolkit-not-set-up",
 	} {
 		answers := x.Explain(text).Answers
 		if len(answers) == 0 || answers[0].Case != want || answers[0].Confidence == Certain && !slices.Contains([]string{"gpu-not-supported", "compiler-too-old-for-gpu"}, want) {
