@@ -18,10 +18,11 @@ var (
 
 // NewBase returns what is known of an image with files and an environment.
 func NewBase(fsys *layers.FS, env []string, dir string) *Base {
-	b := &Base{Env: env, Dir: dir, Wheels: map[string]string{}, Libraries: map[string]bool{}}
+	b := &Base{Env: env, Dir: dir, Wheels: map[string]string{}, Libraries: map[string]bool{}, Files: map[string]bool{}}
 	for e := range fsys.All() {
 		p := "/" + e.Path
 		name := path.Base(p)
+		b.keepFile(p)
 		switch {
 		case sharedLib.MatchString(name):
 			b.Libraries[path.Dir(p)] = true

@@ -24,6 +24,7 @@ func (w *walk) env(st *dockerfile.Step) {
 		if !strings.Contains(s.Value, "LD_LIBRARY_PATH") && known && value != "" {
 			w.replaced(st.Line, value)
 		}
+		w.lastPath = setting{value, st.Line}
 		if known {
 			w.paths = append(w.paths, setting{value, st.Line})
 		} else {
@@ -241,9 +242,16 @@ func (w *walk) judge() {
 	w.unpinned()
 	w.removals()
 	w.fits()
+	w.mixes()
 	w.exclusives()
 	w.predict()
 	w.needs()
+	w.fitsSystem()
+	w.replacesTorch()
+	w.offPath()
+	w.stubs()
+	w.capabilities()
+	w.absentBase()
 	w.onMachines()
 	w.inherited()
 }

@@ -37,6 +37,34 @@ type tables struct {
 	Newest []*Newest `yaml:"newest"`
 	// CUDAImages are NVIDIA's images whose libraries are assumed if they are not read.
 	CUDAImages []*CUDAImage `yaml:"cuda_images"`
+	// CUDAParts are the parts of the CUDA toolkit, CUDAFlavors the images that have them, and
+	// CUDAPartsOf the packages that need them.
+	CUDAParts   []*Part    `yaml:"cuda_parts"`
+	CUDAFlavors []*Flavor  `yaml:"cuda_flavors"`
+	CUDAPartsOf []*PartsOf `yaml:"cuda_parts_of"`
+	// CUDASources are packages that are built with nvcc, and AbsentImages images that are no longer
+	// published.
+	CUDASources  []*Compiled `yaml:"cuda_sources"`
+	AbsentImages []*Images   `yaml:"absent_images"`
+	// PyPIBuilds says for which CUDA PyPI's wheels are built.
+	PyPIBuilds []*Built `yaml:"pypi_builds"`
+	// GlibcOnly are packages without wheels for musl, MuslImages images with musl, ExecutableStacks
+	// packages that ask for an executable stack, Glibc241 images whose glibc refuses that,
+	// SystemNeeds packages that need libraries of the system, and SmallImages images without these.
+	GlibcOnly        []*Unfit  `yaml:"glibc_only"`
+	MuslImages       []*Images `yaml:"musl_images"`
+	ExecutableStacks []*Unfit  `yaml:"executable_stacks"`
+	Glibc241         []*Images `yaml:"glibc_241"`
+	SystemNeeds      []*Unfit  `yaml:"system_needs"`
+	SmallImages      []*Images `yaml:"small_images"`
+	// RuntimeCompilers are packages that run a C compiler when they are used, and CompilerPackages
+	// those of a system that bring one.
+	RuntimeCompilers []*Unfit `yaml:"runtime_compilers"`
+	CompilerPackages []string `yaml:"compiler_packages"`
+	// ByPath are packages that find libraries of CUDA's wheels by the loader's paths alone.
+	ByPath []*Listed `yaml:"by_path"`
+	// VideoPackages open the driver's libraries for video.
+	VideoPackages []*Listed `yaml:"video_packages"`
 	// SystemPythons are the Pythons of distributions, and PythonPackages the packages of these
 	// that bring it.
 	SystemPythons  []*SystemPython `yaml:"system_pythons"`

@@ -45,8 +45,16 @@ type install struct {
 	constraints map[string]string
 	// elsewhere is set if it installs into a directory of its own (--target).
 	elsewhere bool
+	// sources are the addresses of repositories that it builds.
+	sources []sourceOf
 	// unknown says which part of it is not known, or is empty.
 	unknown []string
+}
+
+// sourceOf is a repository that an install builds.
+type sourceOf struct {
+	name         string // as written
+	line, column int
 }
 
 // wheel is a distribution that an install names.
@@ -62,6 +70,7 @@ type wheel struct {
 	plain   bool   // it is too small for a library of CUDA's
 	maybe   bool   // a condition that is not known decides about it
 	order   int    // of its install, if it is pinned
+	binary  bool   // a wheel's file or address names it
 	// file is a wheel of the build context, and fileName its name there.
 	file     []byte
 	fileName string
@@ -210,11 +219,12 @@ func (in *install) option(w *walk, name, value string, known bool) {
 func (in *install) require(text string, line, column int, where string) {
 	if m := wheelFile.FindStringSubmatch(text); m != nil {
 		v := strings.ReplaceAll(m[2], "%2B", "+")
-		in.wheels = append(in.wheels, wheel{name: inventory.Normalize(m[1]), version: v, spec: "==" + v, line: line, column: column, where: where})
+		in.wheels = append(in.wheels, wheel{name: inventory.Normalize(m[1]), version: v, spec: "==" + v, line: line, column: column, where: where, binary: true})
 		return
 	}
 	if strings.HasPrefix(text, ".") || strings.Contains(text, "/") || strings.Contains(text, " @ ") {
 		in.unknown = append(in.unknown, "the requirements of "+text)
+		in.sources = append(in.sources, sourceOf{text, line, column})
 		return
 	}
 	extras := ""

@@ -280,6 +280,8 @@ func (w *walk) needs() {
 				w.lacks(x, "CUDA", n.CUDA, cuda, n)
 			} else if n.CUDNN != "" && !slices.Contains(cudnn, n.CUDNN) {
 				w.lacks(x, "cuDNN", n.CUDNN, cudnn, n)
+			} else {
+				w.lacksParts(x, n)
 			}
 		}
 	}
@@ -419,7 +421,7 @@ func (w *walk) majors() (cuda, cudnn []string) {
 
 // lacks reports a library that a package needs and the image will not have.
 func (w *walk) lacks(x *wheel, library, needs string, has []string, n *Need) {
-	v := values{"package": x.name, "version": x.version, "library": library, "needs": needs, "base": w.from.Ref, "from": strconv.Itoa(w.from.Line), "has": strings.Join(has, ", "), "advice": w.advice(library, n)}
+	v := values{"package": x.name, "version": x.version, "library": library, "needs": needs, "base": w.from.Ref, "from": w.fromLine(), "has": strings.Join(has, ", "), "advice": w.advice(library, n)}
 	if n.From != "" {
 		v["version"] = "without a release, " + n.From + " or later,"
 	}
@@ -440,7 +442,6 @@ func (w *walk) lacks(x *wheel, library, needs string, has []string, n *Need) {
 	}
 	if w.base == nil {
 		clause, v["why"] = "assumed", w.why
-		v["from"] += ", assumed from its tag"
 	}
 	if u != "" {
 		clause, v["unknown"] = "perhaps", u
@@ -448,6 +449,15 @@ func (w *walk) lacks(x *wheel, library, needs string, has []string, n *Need) {
 	f := w.finding("wheel-needs-library", clause, x.line, v)
 	f.Column = x.column
 	w.add(f)
+}
+
+// fromLine returns the line of FROM, for a finding about what the base image has.
+func (w *walk) fromLine() string {
+	line := strconv.Itoa(w.from.Line)
+	if w.base == nil {
+		line += ", assumed from its tag"
+	}
+	return line
 }
 
 // mayAdd names what may add a library that a package lacks and is not known, or is empty.
@@ -474,12 +484,20 @@ func (w *walk) mayAdd(x *wheel) string {
 	}
 	if len(w.copies) > 0 {
 		for _, c := range w.copies {
+			if !c.bringsLibrary() {
+				continue
+			}
 			if c.to == "" || strings.HasPrefix(c.to, "/usr") || strings.HasPrefix(c.to, "/lib") || c.to == "/" {
 				return "a COPY below /usr may add it"
 			}
 		}
 	}
 	return ""
+}
+
+// bringsLibrary reports whether a library may be among the files of a COPY.
+func (c *copied) bringsLibrary() bool {
+	return slices.ContainsFunc(c.from, func(from string) bool { return !noLibrary(from, "") })
 }
 
 var cudaTag = regexp.MustCompile(`^((?:docker\.io/)?nvidia/cuda:)((\d+)\.(\d+)\.(\d+))-(base|runtime|devel)-(.*)$`)

@@ -144,7 +144,7 @@ func (w *walk) conda(in *install, args []string) {
 			in.list(w, projectFile{a, condaFile}, pylock.Options{})
 		default:
 			if p, ok := pylock.CondaSpec(a); ok {
-				w.condas = append(w.condas, systemPackage{p.Name, in.line})
+				w.condas = append(w.condas, systemPackage{name: p.Name, line: in.line})
 				w.condaVersion(p)
 			}
 		}
@@ -184,7 +184,7 @@ func (in *install) list(w *walk, f projectFile, o pylock.Options) {
 	}
 	for _, p := range list.Packages {
 		if p.Conda {
-			w.condas = append(w.condas, systemPackage{p.Name, in.line})
+			w.condas = append(w.condas, systemPackage{name: p.Name, line: in.line})
 			w.condaVersion(p)
 			continue
 		}

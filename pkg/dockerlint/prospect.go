@@ -238,6 +238,7 @@ func (w *walk) mayBringFile(p *Predicted) string {
 	paths, known := w.scope.Get("LD_LIBRARY_PATH")
 	for _, c := range w.copies {
 		switch {
+		case !c.bringsLibrary():
 		case c.to == "" || c.to == "/" || strings.HasPrefix(c.to, "/usr") || strings.HasPrefix(c.to, "/lib"):
 			return "a COPY below /usr may add it"
 		case !known || slices.ContainsFunc(strings.Split(paths, ":"), func(dir string) bool { return strings.HasPrefix(dir+"/", strings.TrimSuffix(c.to, "/")+"/") }):

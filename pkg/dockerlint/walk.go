@@ -23,6 +23,8 @@ type Base struct {
 	Wheels map[string]string
 	// Libraries are the directories with shared libraries.
 	Libraries map[string]bool
+	// Files are the names of its shared libraries, and of its compilers.
+	Files map[string]bool
 	// Findings are those of a scan of the image, the heaviest first.
 	Findings []BaseFinding
 	// Unscanned is why it was not scanned, or "".
@@ -51,6 +53,7 @@ type walk struct {
 	copied   []string  // paths of environments that come from other stages
 	links    []int     // lines of ln with the name of a library
 	paths    []setting // ENV LD_LIBRARY_PATH
+	lastPath setting   // the last of these, as it is written where it is not known
 	cudnn    []cudnnPackage
 	removed  []removed
 	adds     []systemPackage
@@ -107,6 +110,8 @@ type setting struct {
 type systemPackage struct {
 	name string
 	line int
+	// recommends says that those that it recommends are installed with it.
+	recommends bool
 }
 
 type cudnnPackage struct {
@@ -290,6 +295,7 @@ func (w *walk) command(c command) {
 			in.wheels, in.unknown = nil, []string{"the packages from here on: there are too many"}
 		}
 		w.installs = append(w.installs, in)
+		w.compiles(in)
 		for _, u := range in.unknown {
 			w.unknown = append(w.unknown, Unknown{c.line, u})
 		}
@@ -375,6 +381,9 @@ func (w *walk) venv(c command, args []string, known bool) {
 
 // apt reads the packages of apt-get install.
 func (w *walk) apt(c command, args []string) {
+	recommends := !slices.ContainsFunc(args, func(a string) bool {
+		return a == "--no-install-recommends" || strings.Contains(a, "Install-Recommends")
+	})
 	for _, a := range args[slices.Index(args, "install")+1:] {
 		name, _, pinned := strings.Cut(a, "=")
 		switch {
@@ -385,6 +394,6 @@ func (w *walk) apt(c command, args []string) {
 		case (name == "libcudnn8" || name == "libcudnn8-dev") && !pinned:
 			w.cudnn = append(w.cudnn, cudnnPackage{name, c.line, c.column})
 		}
-		w.adds = append(w.adds, systemPackage{name, c.line})
+		w.adds = append(w.adds, systemPackage{name, c.line, recommends})
 	}
 }
