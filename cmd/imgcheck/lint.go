@@ -77,6 +77,9 @@ func lintCommand() *cli.Command {
 			doc, err := l.files(c.Context, c.Args().Slice())
 			l.progress.done()
 			l.tellFetched(c.App.ErrWriter)
+			if !c.Bool("quiet") {
+				l.tellAsked(c.App.ErrWriter)
+			}
 			if err != nil {
 				return err
 			}
@@ -114,6 +117,7 @@ type linting struct {
 	progress *progress
 	reading  sync.Mutex
 	index    *pyindex.Index // nil: none is asked
+	address  string         // of index
 	// named are the indexes that Dockerfiles name, by their addresses.
 	named        map[string]*pyindex.Index
 	namedOptions pyindex.Options
@@ -124,6 +128,8 @@ type linting struct {
 	// wheels says how the files of packages are read; Most is 0 if they are not.
 	wheels  predict.Options
 	fetched map[string]int64 // bytes by wheels
+	// asked are the packages that indexes were asked about, by their hosts.
+	asked map[string]map[string]bool
 }
 
 // lintBase is a base image, or why it is not known.
@@ -161,6 +167,7 @@ func newLinting(c *cli.Context) (*linting, error) {
 			return nil, fmt.Errorf("--index: %w", err)
 		}
 		o.Timeout = namedTime
+		l.address = address
 		l.named, l.namedOptions = map[string]*pyindex.Index{}, o
 	}
 	if l.mayName, err = indexesToAsk(c); err != nil {
@@ -251,7 +258,13 @@ func (l *linting) one(ctx context.Context, j lintJob) *dockerlint.File {
 		in.Wheel = func(name, spec string, from dockerlint.Indexes) (*dockerlint.Wheel, string) {
 			return l.wheel(ctx, name, spec, from)
 		}
-		in.Index = func(url string) (exists, known bool) { return indexExists(ctx, url) }
+		in.Newest = func(name, spec string, on dockerlint.Target, from dockerlint.Indexes) (release, why string) {
+			return l.newest(ctx, name, spec, on, from)
+		}
+		in.Index = func(url string) (exists, known bool) {
+			l.note("torch", dockerlint.Indexes{URLs: []string{url}})
+			return indexExists(ctx, url)
+		}
 	}
 	if l.wheels.Most > 0 && !l.typed {
 		in.Predict = func(p dockerlint.Prospect) ([]dockerlint.Predicted, []bool, []dockerlint.NotPredicted) {
@@ -291,11 +304,53 @@ func (l *linting) wheel(ctx context.Context, name, spec string, from dockerlint.
 	if why != "" {
 		return nil, why
 	}
+	l.note(name, from)
 	r, err := of.Find(ctx, name, spec)
 	if err != nil {
 		return nil, oneLine(err.Error())
 	}
 	return &dockerlint.Wheel{Version: r.Version, Requires: r.Requires, Small: r.Pure || r.Largest > 0 && r.Largest <= pylock.Small}, ""
+}
+
+// note keeps that indexes were asked about a package.
+func (l *linting) note(name string, from dockerlint.Indexes) {
+	for _, address := range from.URLs {
+		if address == "" {
+			address = l.address
+		}
+		host := indexHost(address)
+		if l.asked[host] == nil {
+			if l.asked == nil {
+				l.asked = map[string]map[string]bool{}
+			}
+			l.asked[host] = map[string]bool{}
+		}
+		l.asked[host][name] = true
+	}
+}
+
+// newest asks indexes which release pip takes.
+func (l *linting) newest(ctx context.Context, name, spec string, on dockerlint.Target, from dockerlint.Indexes) (release, why string) {
+	of, why := l.indexes(from)
+	if why != "" {
+		return "", why
+	}
+	platform := pyindex.Platform{Python: on.Python, Glibc: on.Glibc}
+	if on.Image != nil {
+		b := l.base(ctx, on.Image.Ref, on.Image.Platform)
+		if b.files.FS == nil {
+			return "", "the base image has no files"
+		}
+		if platform, why = predict.PlatformOf(b.files, *on.Image); why != "" {
+			return "", why
+		}
+	}
+	l.note(name, from)
+	x, err := of.Wheel(ctx, name, spec, platform)
+	if err != nil {
+		return "", oneLine(err.Error())
+	}
+	return x.Version, ""
 }
 
 // Limits of the indexes that Dockerfiles name: those of one lint, and the time for an answer of

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/imgcheck/imgcheck/internal/size"
 	"github.com/imgcheck/imgcheck/pkg/dockerlint"
@@ -45,6 +48,22 @@ func (l *linting) predict(ctx context.Context, p dockerlint.Prospect) ([]dockerl
 	}
 	out := predict.Image(ctx, b.files, p, l.wheels)
 	return out.Findings, out.Judged, out.Unknown
+}
+
+// tellAsked says which package indexes were asked for metadata, and for how many packages.
+func (l *linting) tellAsked(w io.Writer) {
+	if len(l.asked) == 0 {
+		return
+	}
+	packages := map[string]bool{}
+	for _, names := range l.asked {
+		maps.Copy(packages, names)
+	}
+	what := "1 package"
+	if n := len(packages); n != 1 {
+		what = fmt.Sprintf("%d packages", n)
+	}
+	fmt.Fprintf(w, "imgcheck: asked %s for the metadata of %s (not with --index none)\n", strings.Join(slices.Sorted(maps.Keys(l.asked)), ", "), what)
 }
 
 // tellFetched says how much was read of wheels, if that is more than metadata.

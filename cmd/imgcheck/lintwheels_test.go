@@ -55,6 +55,48 @@ func TestLintWheels(t *testing.T) {
 	}
 }
 
+// TestLintNewest: without a release the newest that has a wheel for the image's Python is assumed,
+// and said to be; without an index its release is said not to be known.
+func TestLintNewest(t *testing.T) {
+	server, err := imagetest.Registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	p := readPrediction(t, "../../testdata/predictions/ort-no-cudnn.txtar")
+	p.wheels["onnxruntime_gpu-1.18.0-cp310-cp310-manylinux_2_27_x86_64.whl"] = []byte("a")
+	p.wheels["onnxruntime_gpu-1.26.0-cp313-cp313-manylinux_2_27_x86_64.whl"] = []byte("a")
+	index, fetched := p.index(t)
+	ref, err := server.Push("wheels:base", textImage(t, p.base))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("IMGCHECK_CACHE", t.TempDir())
+	for _, c := range []struct {
+		lines, index string
+		status       int
+		want         []string
+	}{
+		{"RUN pip install 'onnxruntime-gpu>=1.15'", index, exitOK, []string{"warning: onnxruntime-gpu 1.19.2 needs cuDNN 9", "because: no release is named: 1.19.2 is the newest that fits", "imgcheck: asked 127.0.0.1:"}},
+		{"RUN pip install 'onnxruntime-gpu<1.19'", index, exitOK, []string{"not predicted: which libraries onnxruntime-gpu<1.19 needs"}},
+		{"RUN pip install 'onnxruntime-gpu>1.19.2'", index, exitOK, []string{"not predicted: which libraries onnxruntime-gpu>1.19.2 needs: 127.0.0.1", "has no wheel of onnxruntime-gpu>1.19.2 for this Python"}},
+		{"RUN pip install 'onnxruntime-gpu>=1.15' torch", "none", exitOK, []string{"which libraries onnxruntime-gpu>=1.15 needs: no index is asked", "which release of torch pip takes: no index is asked"}},
+	} {
+		file := filepath.Join(t.TempDir(), "Dockerfile")
+		if err := os.WriteFile(file, []byte("FROM "+ref+"\n"+c.lines+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs bytes.Buffer
+		status := run(context.Background(), []string{"imgcheck", "lint", "--config", "none", "--insecure", "--all", "--index", c.index, file}, &out, &errs)
+		text := out.String() + errs.String()
+		for _, want := range c.want {
+			if status != c.status || !strings.Contains(text, want) || *fetched > 0 {
+				t.Errorf("%s: status %d, want %q:\n%s", c.lines, status, want, text)
+			}
+		}
+	}
+}
+
 // TestTellFetched: a lint says what it has read of wheels if that is more than metadata.
 func TestTellFetched(t *testing.T) {
 	for n, want := range map[int64]string{0: "", 900_000: "", 12_000_000: "imgcheck: 12.0 MB of 2 wheels were read (--wheels)\n"} {

@@ -85,6 +85,9 @@ type Input struct {
 	// Wheel returns the release of a distribution that specifiers allow and that an installer
 	// takes of some indexes, or why it is not known; nil: no index is asked.
 	Wheel func(name, specifiers string, from Indexes) (*Wheel, string)
+	// Newest returns the release that pip takes of a distribution without a pin for a Python and a
+	// C library, or why it is not known; nil: no index is asked.
+	Newest func(name, specifiers string, on Target, from Indexes) (release, why string)
 	// Predict judges an image with the files of the packages that are installed, and returns the
 	// libraries that these lack, which packages of the prospect it has judged as a whole, and
 	// reasons why others are not known; nil: no files are read.
@@ -99,7 +102,7 @@ type Input struct {
 
 // Lint judges a Dockerfile. It never fails: a text that is not understood has an error.
 func Lint(in Input, k *Knowledge) *File {
-	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, wheelOf: in.Wheel, predicted: in.Predict, index: in.Index, machines: in.Machines, policy: in.Policy, target: in.Target, work: new(int), room: new(maxContext), made: map[int]*walk{}}
+	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, wheelOf: in.Wheel, newestIn: in.Newest, predicted: in.Predict, index: in.Index, machines: in.Machines, policy: in.Policy, target: in.Target, work: new(int), room: new(maxContext), made: map[int]*walk{}}
 	f, err := dockerfile.Read(bytes.NewReader(in.Text))
 	if err != nil && len(in.Checks) == 0 {
 		l.file.Error = err.Error()
@@ -127,8 +130,9 @@ type linter struct {
 	lines  []string
 	base   func(ref, platform string) (*Base, string)
 	// context returns a file of the build context.
-	context func(name string) ([]byte, bool)
-	wheelOf func(name, specifiers string, from Indexes) (*Wheel, string)
+	context  func(name string) ([]byte, bool)
+	wheelOf  func(name, specifiers string, from Indexes) (*Wheel, string)
+	newestIn func(name, specifiers string, on Target, from Indexes) (release, why string)
 	// predicted judges the files of packages.
 	predicted func(Prospect) ([]Predicted, []bool, []NotPredicted)
 	index     func(url string) (exists, known bool)

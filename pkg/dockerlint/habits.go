@@ -245,6 +245,7 @@ func (w *walk) judge() {
 	w.mixes()
 	w.exclusives()
 	w.predict()
+	w.releases()
 	w.needs()
 	w.fitsSystem()
 	w.replacesTorch()
@@ -252,6 +253,7 @@ func (w *walk) judge() {
 	w.stubs()
 	w.capabilities()
 	w.absentBase()
+	w.unreleased()
 	w.onMachines()
 	w.inherited()
 }

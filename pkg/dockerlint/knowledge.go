@@ -166,6 +166,8 @@ type Newest struct {
 type SystemPython struct {
 	System  string   `yaml:"system"` // ID and VERSION_ID of os-release(5)
 	Python  string   `yaml:"python"` // "3.10"
+	Glibc   string   `yaml:"glibc"`
+	Tags    []string `yaml:"tags"` // patterns of tags that name the distribution
 	Sources []string `yaml:"sources"`
 }
 

@@ -42,15 +42,15 @@ var (
 // buildOf returns the release of a wheel of torch and its build, by its version or the only
 // index of its install.
 func buildOf(in *install, x *wheel) (release, build string) {
-	if m := localBuild.FindStringSubmatch(x.version); m != nil {
+	if m := localBuild.FindStringSubmatch(x.release()); m != nil {
 		return m[1], m[2]
 	}
 	index := x.index
 	if index == "" && len(in.index) == 1 && len(in.extra) == 0 {
 		index = in.index[0]
 	}
-	if m := torchIndex.FindStringSubmatch(index); m != nil && x.version != "" && !strings.Contains(x.version, "+") {
-		return x.version, m[1]
+	if m := torchIndex.FindStringSubmatch(index); m != nil && x.release() != "" && !strings.Contains(x.release(), "+") {
+		return x.release(), m[1]
 	}
 	return "", ""
 }
@@ -63,7 +63,11 @@ func (w *walk) onMachines() {
 			continue
 		}
 		seen = append(seen, in.python)
-		if x := w.pinned(in.python)["torch"]; x != nil {
+		x := w.pinned(in.python)["torch"]
+		if x == nil {
+			x = w.newestTorch(in.python)
+		}
+		if x != nil {
 			if release, build := buildOf(w.installs[x.order], x); build != "" {
 				w.onEach(x, release, build)
 			}
@@ -96,6 +100,7 @@ func (w *walk) onEach(x *wheel, release, build string) {
 		if by := w.changedBy(x.order); by != "" {
 			f.Severity, f.Because = packs.Note, by
 		}
+		f.assume(x)
 		w.add(f)
 	}
 }

@@ -63,7 +63,7 @@ func (w *walk) lackedParts(x *wheel) (list []*Part) {
 	}
 	var needs []string
 	for _, row := range w.CUDAPartsOf {
-		if ok, err := version.Satisfies(x.version, row.Versions); packs.MatchAny(row.Packages, x.name) && (row.Versions == "" || x.version != "" && err == nil && ok) {
+		if ok, err := version.Satisfies(x.release(), row.Versions); packs.MatchAny(row.Packages, x.name) && (row.Versions == "" || x.release() != "" && err == nil && ok) {
 			needs = append(needs, row.Parts...)
 		}
 	}
@@ -97,7 +97,10 @@ func (w *walk) lacksParts(x *wheel, n *Need) {
 	for _, p := range list {
 		names = append(names, p.Name)
 	}
-	v := values{"package": x.name, "version": x.version, "libraries": strings.Join(names, ", "), "base": w.from.Ref, "from": w.fromLine(), "advice": w.flavored(n)}
+	v := values{"package": x.name, "version": x.release(), "libraries": strings.Join(names, ", "), "base": w.from.Ref, "from": w.fromLine(), "advice": w.flavored(n)}
+	if n.From != "" {
+		v["version"] = "without a release"
+	}
 	if x.where != "" {
 		v["version"] += " (" + x.where + ")"
 	}
@@ -109,6 +112,7 @@ func (w *walk) lacksParts(x *wheel, n *Need) {
 	if by := w.mayAdd(x); by != "" {
 		f.Severity, f.Because = packs.Note, by
 	}
+	f.assume(x)
 	w.add(f)
 }
 

@@ -62,6 +62,8 @@ type wheel struct {
 	name    string // normalised
 	extras  string // "cuda12,x"
 	version string // if it is pinned
+	taken   string // else the release that an index names as the newest, or ""
+	why     string // why no index does
 	spec    string // "==2.9.0", "" if there is none
 	line    int    // of the Dockerfile
 	column  int

@@ -301,12 +301,30 @@ func (w *walk) need(x *wheel, python string) *Need {
 		}
 	}
 	if n := w.newest(x, python); n != nil {
+		x.why = ""
 		return n
 	}
+	for _, n := range w.allNeeds(len(w.libraries().CUDA) > 0) {
+		if ok, err := version.Satisfies(x.taken, n.Versions); n.Package == x.name && (n.Extra == "" || n.Extra == x.extras) && x.version == "" && x.taken != "" && err == nil && ok {
+			return n
+		}
+	}
 	if known {
-		w.unknown = append(w.unknown, Unknown{x.line, fmt.Sprintf("which libraries %s%s needs", x.name, cmp.Or(x.spec, ", without a release,"))})
+		why := ""
+		if x.why != "" {
+			why, x.why = ": "+x.why, ""
+		}
+		w.unknown = append(w.unknown, Unknown{x.line, fmt.Sprintf("which libraries %s%s needs", x.name, cmp.Or(x.spec, spaced(x.taken), ", without a release,")) + why})
 	}
 	return nil
+}
+
+// spaced returns a release behind a space, or "".
+func spaced(release string) string {
+	if release == "" {
+		return ""
+	}
+	return " " + release
 }
 
 // newest returns what a package that is installed without a release needs, if the image will have
@@ -421,7 +439,7 @@ func (w *walk) majors() (cuda, cudnn []string) {
 
 // lacks reports a library that a package needs and the image will not have.
 func (w *walk) lacks(x *wheel, library, needs string, has []string, n *Need) {
-	v := values{"package": x.name, "version": x.version, "library": library, "needs": needs, "base": w.from.Ref, "from": w.fromLine(), "has": strings.Join(has, ", "), "advice": w.advice(library, n)}
+	v := values{"package": x.name, "version": x.release(), "library": library, "needs": needs, "base": w.from.Ref, "from": w.fromLine(), "has": strings.Join(has, ", "), "advice": w.advice(library, n)}
 	if n.From != "" {
 		v["version"] = "without a release, " + n.From + " or later,"
 	}
@@ -448,6 +466,9 @@ func (w *walk) lacks(x *wheel, library, needs string, has []string, n *Need) {
 	}
 	f := w.finding("wheel-needs-library", clause, x.line, v)
 	f.Column = x.column
+	if n.From == "" {
+		f.assume(x)
+	}
 	w.add(f)
 }
 

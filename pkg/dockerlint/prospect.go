@@ -75,9 +75,14 @@ func (w *walk) predict() {
 	}
 }
 
+// prospect returns an image without its packages.
+func (w *walk) prospect(python string) *Prospect {
+	return &Prospect{Ref: w.from.Ref, Platform: w.from.Platform, Env: w.environ(), Python: python, System: w.systemPythons(), Venv: slices.Contains(w.copied, python) || slices.ContainsFunc(w.venvs, func(v venv) bool { return v.path == python })}
+}
+
 // predictIn predicts one environment.
 func (w *walk) predictIn(python string) {
-	p := Prospect{Ref: w.from.Ref, Platform: w.from.Platform, Env: w.environ(), Python: python, System: w.systemPythons(), Venv: slices.Contains(w.copied, python) || slices.ContainsFunc(w.venvs, func(v venv) bool { return v.path == python })}
+	p := *w.prospect(python)
 	if !strings.HasPrefix(python, "/") && minorOf.FindString(python) != python { // conda's, poetry's
 		return
 	}

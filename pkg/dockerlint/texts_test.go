@@ -16,6 +16,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/imgcheck/imgcheck/internal/imagetest"
+	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/buildchecks"
 	"github.com/imgcheck/imgcheck/pkg/dockerlint"
 	"github.com/imgcheck/imgcheck/pkg/layers"
@@ -127,6 +128,9 @@ func lintText(t *testing.T, k *dockerlint.Knowledge, a *txtar.Archive) *dockerli
 		}
 	}
 	in.Wheel, in.Index = indexOf(string(a.Comment))
+	if strings.Contains(string(a.Comment), "\nnewest ") {
+		in.Newest = newestOf(string(a.Comment))
+	}
 	in.Context = func(name string) ([]byte, bool) { b, ok := files[name]; return b, ok }
 	in.Base = func(ref, _ string) (*dockerlint.Base, string) {
 		if b := bases[ref]; b != nil {
@@ -220,6 +224,29 @@ func indexOf(comment string) (wheel func(name, spec string, from dockerlint.Inde
 		}
 		return nil, "the index has no " + name
 	}, func(url string) (bool, bool) { return urls[url], true }
+}
+
+// newestOf returns an index of the lines `newest NAME PYTHON RELEASE`: a release that has wheels
+// for a Python, the newest last.
+func newestOf(comment string) func(name, spec string, on dockerlint.Target, from dockerlint.Indexes) (string, string) {
+	return func(name, spec string, on dockerlint.Target, from dockerlint.Indexes) (release, why string) {
+		for line := range strings.Lines(comment) {
+			w := strings.Fields(line)
+			if len(w) != 4 || w[0] != "newest" || w[1] != name || w[2] != on.Python {
+				continue
+			}
+			if ok, err := version.Satisfies(w[3], spec); spec == "" || err == nil && ok {
+				release = w[3]
+			}
+		}
+		if on.Python == "" {
+			return "", "which Python the packages are for"
+		}
+		if release == "" {
+			return "", "the index has no " + name + " for Python " + on.Python + " and glibc " + on.Glibc
+		}
+		return release, ""
+	}
 }
 
 // baseOf reads a text image.

@@ -64,6 +64,16 @@ type Outlook struct {
 	Unknown []dockerlint.NotPredicted
 }
 
+// PlatformOf returns the Python and the C library for which pip chooses wheels, or why they are not
+// known.
+func PlatformOf(base Base, p dockerlint.Prospect) (pyindex.Platform, string) {
+	py, why := pythonOf(base.FS, p)
+	if why != "" {
+		return pyindex.Platform{}, why
+	}
+	return py.platform(), ""
+}
+
 // rules are those whose findings a file's own needs decide, and not what a program does first.
 var rules = []string{"missing-library", "missing-sublibrary", "version-not-found", "unresolved-library"}
 
