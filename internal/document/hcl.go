@@ -154,8 +154,8 @@ func (h *hclReader) value(e hclsyntax.Expression) *yaml.Node {
 			return h.hereDocument(e)
 		}
 	case *hclsyntax.FunctionCallExpr:
-		if e.Name == "jsonencode" && len(e.Args) == 1 { // Terraform's container_definitions
-			return h.value(e.Args[0])
+		if n := h.call(e, line); n != nil {
+			return n
 		}
 	}
 	if v, ok := h.constant(e); ok {
@@ -166,6 +166,32 @@ func (h *hclReader) value(e hclsyntax.Expression) *yaml.Node {
 		return n
 	}
 	return scalar("${"+h.source(e)+"}", line)
+}
+
+// call returns the tree of a call of Terraform's functions that make one document of their
+// arguments, or nil.
+func (h *hclReader) call(e *hclsyntax.FunctionCallExpr, line int) *yaml.Node {
+	switch {
+	case slices.Contains([]string{"jsonencode", "yamlencode", "tolist", "flatten"}, e.Name) && len(e.Args) == 1: // container_definitions
+		return h.value(e.Args[0])
+	case e.Name == "concat":
+		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: line}
+		for _, a := range e.Args {
+			n.Content = append(n.Content, h.value(a)) // lists in a list, which is the same to those who look for keys
+		}
+		return n
+	case e.Name == "merge":
+		n := mapping(line)
+		for _, a := range e.Args {
+			if m := h.value(a); m.Kind == yaml.MappingNode {
+				for i := 0; i+1 < len(m.Content); i += 2 {
+					put(n, m.Content[i], m.Content[i+1])
+				}
+			}
+		}
+		return n
+	}
+	return nil
 }
 
 // hereDocument returns a here-document as YAML has a block of lines. Parts that are not known remain

@@ -114,6 +114,41 @@ resource "aws_ecs_task_definition" "b" {
 }
 locals { tag = "2" }
 `, []Ref{{"a:1", 6, "", ""}, {"b:2", 8, "", ""}, {"", 9, "$(lookupvar.imagesc) comes from a template", ""}, {"", 14, "${file(\"b.json\")} is not read", ""}}},
+		"more of terraform": {"more.tf", `locals {
+  machine               = { image = "ami-0123" }
+  container_definitions = jsonencode([{ name = "a", image = "local:1" }])
+}
+resource "aws_ecs_task_definition" "a" {
+  container_definitions = jsonencode(concat([merge({ name = "a" }, { image = "a:1" })], local.others))
+}
+resource "aws_batch_job_definition" "b" {
+  container_properties = <<CONTAINER
+{"image": "b:1", "command": ["ls"]}
+CONTAINER
+}
+resource "kubectl_manifest" "c" {
+  yaml_body = <<YAML
+apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - image: c:1
+YAML
+}
+resource "helm_release" "d" {
+  values = [<<EOF
+image:
+  repository: d
+  tag: "1"
+EOF
+  ]
+}
+module "e" {
+  source                = "terraform-aws-modules/ecs/aws//modules/service"
+  container_definitions = { app = { image = "e:1" } }
+}
+`, []Ref{{"d:1", 25, "", ""}, {"local:1", 3, "", ""}, {"a:1", 6, "", ""}, {"", 6, "${local.others} is not read", ""}, {"b:1", 10, "", ""}, {"c:1", 19, "", ""}, {"e:1", 32, "", ""}}},
+		"KServe": {"isvc.yaml", "apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\nspec:\n  predictor:\n    model:\n      image: a:1\n---\napiVersion: serving.kserve.io/v1alpha1\nkind: ClusterStorageContainer\nspec: {container: {image: b:1}}\n", []Ref{{"a:1", 6, "", ""}, {"b:1", 10, "", ""}}},
 		"a kustomization": {"k/kustomization.yaml", "images:\n- name: app\n  newName: ghcr.io/org/app\n  newTag: '2'\n- name: only\n  digest: sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n- name: nothing\n- name: old\n  newName: moved\n", []Ref{
 			{"ghcr.io/org/app:2", 3, "", ""}, {"only@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 5, "", ""}, {"", 9, "moved has no tag here: the manifests give it", ""},
 		}},
