@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -140,6 +141,9 @@ type pushScan struct {
 	failOnFor      func(*decisions) (packs.Severity, error)
 	progress       *progress
 	stdout, stderr io.Writer
+	// dockerfiles are those of the checkout, which are read once.
+	dockerfiles []scan.Dockerfile
+	reading     sync.Once
 }
 
 // newHookRun reads the flags and the policy.
@@ -283,15 +287,26 @@ func (r *pushScan) one(ctx context.Context, im githook.Image) scanned {
 		o.Rules, o.Policy = of.Rules, of.Policy
 	}
 	o.Machines = d.Policy.MachinesOf(policy.Image{Ref: im.Ref})
-	if im.Own { // git runs hooks at the root of the checkout; without a line, the layer is named
+	switch { // git runs hooks at the root of the checkout; without a line, the layer is named
+	case im.Own:
 		if files, _, err := dockerfilesFor(".", r.decided.Policy, policy.Image{Ref: im.Ref}); err == nil {
 			o.Dockerfiles = files
 		}
+	case !im.Base(): // the repository may have built what its manifests name
+		o.Dockerfiles = r.checkout()
 	}
 	over := r.progress.image(im.Ref, &o.Layers)
 	defer over()
 	doc, err := scanImage(ctx, ref, o)
 	return scanned{doc, err}
+}
+
+// checkout returns the Dockerfiles of the checkout.
+func (r *pushScan) checkout() []scan.Dockerfile {
+	r.reading.Do(func() {
+		r.dockerfiles, _, _ = dockerfilesFor(".", nil, policy.Image{})
+	})
+	return r.dockerfiles
 }
 
 // tell prints the result of a scan, and reports whether it stops the push.

@@ -33,6 +33,11 @@ type Use struct {
 	Input string
 }
 
+// Base reports whether a Dockerfile builds on the image.
+func (im *Image) Base() bool {
+	return slices.ContainsFunc(im.Uses, func(u Use) bool { return strings.HasPrefix(u.Where, "FROM ") })
+}
+
 // inputs are patterns for files that decide what is installed in an image: a change of
 // one concerns the images of the policy.
 var inputs = []string{
