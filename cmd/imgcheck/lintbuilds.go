@@ -9,6 +9,8 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/builds"
 	"github.com/imgcheck/imgcheck/pkg/dockerlint"
+	"github.com/imgcheck/imgcheck/pkg/githook"
+	"github.com/imgcheck/imgcheck/pkg/imagerefs"
 	"github.com/imgcheck/imgcheck/pkg/source"
 )
 
@@ -40,7 +42,7 @@ func (l *linting) jobs(paths []string) (jobs []lintJob, more []*dockerlint.File,
 		if err != nil {
 			return nil, nil, err
 		}
-		list, err := builds.OfFiles(filepath.ToSlash(p), text, openBeside(p))
+		list, err := builds.OfValues(filepath.ToSlash(p), text, openBeside(p), variablesBeside(p))
 		if err != nil {
 			more = merged(more, &dockerlint.File{Path: p, Findings: []dockerlint.Finding{}, Unknown: []dockerlint.Unknown{{Line: 1, Why: "the builds of this file: " + err.Error()}}})
 		}
@@ -142,6 +144,19 @@ func openBeside(file string) builds.Open {
 		}
 		return text, nil
 	}
+}
+
+// variablesBeside returns the variables that a Compose file takes from the .env beside it.
+func variablesBeside(file string) map[string]string {
+	env := imagerefs.EnvFile(filepath.ToSlash(file))
+	if env == "" {
+		return nil
+	}
+	text, err := openBeside(file)(env)
+	if err != nil {
+		return nil // there is none
+	}
+	return githook.Variables(text)
 }
 
 // merged adds the result for a file to others: those of several builds of one file are one.

@@ -66,6 +66,11 @@ func Of(file string, text []byte) ([]Build, error) { return OfFiles(file, text, 
 // asks open for. A Compose file that overrides another one beside it (compose.override.yaml) has
 // that one's builds with its changes.
 func OfFiles(file string, text []byte, open Open) ([]Build, error) {
+	return OfValues(file, text, open, nil)
+}
+
+// OfValues is [OfFiles] with the values of variables that Compose takes from elsewhere: its .env.
+func OfValues(file string, text []byte, open Open, values map[string]string) ([]Build, error) {
 	root, err := parse(file, text)
 	if err != nil {
 		return nil, err
@@ -77,6 +82,7 @@ func OfFiles(file string, text []byte, open Open) ([]Build, error) {
 	case bake.MatchString(file):
 		r.bake(root)
 	default:
+		r.values = values
 		r.compose(file, root, open)
 	}
 	if len(r.list) >= maxBuilds {
@@ -114,7 +120,10 @@ func parse(file string, text []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-type reader struct{ list []Build }
+type reader struct {
+	list   []Build
+	values map[string]string
+}
 
 // devcontainer reads build, or dockerFile and context of older files:
 // https://containers.dev/implementors/json_reference/
@@ -234,15 +243,15 @@ func (r *reader) add(name string, n *yaml.Node, key string) {
 	b := Build{Name: name, Line: n.Line, Context: ".", Args: map[string]string{}}
 	file := "Dockerfile"
 	if n.Kind == yaml.ScalarNode {
-		b.text(n, &b.Context, "context")
+		b.text(r.values, n, &b.Context, "context")
 	} else {
-		b.text(get(n, "context"), &b.Context, "context")
-		b.text(get(n, "dockerfile"), &file, "dockerfile")
+		b.text(r.values, get(n, "context"), &b.Context, "context")
+		b.text(r.values, get(n, "dockerfile"), &file, "dockerfile")
 		if key == "dockerFile" {
-			b.text(get(n, "dockerFile"), &file, "dockerFile")
+			b.text(r.values, get(n, "dockerFile"), &file, "dockerFile")
 		}
-		b.text(get(n, "target"), &b.Target, "target")
-		b.args(get(n, "args"))
+		b.text(r.values, get(n, "target"), &b.Target, "target")
+		b.args(r.values, get(n, "args"))
 		for _, inline := range []*yaml.Node{get(n, "dockerfile_inline"), get(n, "dockerfile-inline")} {
 			b.inline(inline)
 		}
@@ -260,7 +269,7 @@ func (r *reader) add(name string, n *yaml.Node, key string) {
 }
 
 // text reads a text with its variables.
-func (b *Build) text(n *yaml.Node, to *string, what string) {
+func (b *Build) text(values map[string]string, n *yaml.Node, to *string, what string) {
 	switch {
 	case n == nil:
 		return
@@ -268,7 +277,7 @@ func (b *Build) text(n *yaml.Node, to *string, what string) {
 		b.Why = "its " + what + " is no text"
 		return
 	}
-	value, known := expand(n.Value)
+	value, known := expand(n.Value, values)
 	if *to = value; !known {
 		b.Why = "its " + what + " is " + n.Value
 	}
@@ -276,9 +285,9 @@ func (b *Build) text(n *yaml.Node, to *string, what string) {
 
 // args reads build arguments: a mapping, or a list of NAME=VALUE. One whose value is not known
 // is left out.
-func (b *Build) args(n *yaml.Node) {
+func (b *Build) args(values map[string]string, n *yaml.Node) {
 	set := func(name, value string) {
-		if v, known := expand(value); known && len(b.Args) < maxArgs {
+		if v, known := expand(value, values); known && len(b.Args) < maxArgs {
 			b.Args[name] = v
 		}
 	}
@@ -310,9 +319,10 @@ func (b *Build) inline(n *yaml.Node) {
 	}
 }
 
-// expand returns a text with the defaults of its variables. One without a default is not known.
-func expand(s string) (value string, known bool) {
-	value, missing := variables.Expand(s, nil)
+// expand returns a text with the values or the defaults of its variables. One without either is not
+// known.
+func expand(s string, values map[string]string) (value string, known bool) {
+	value, missing := variables.Expand(s, values)
 	if missing != "" {
 		return s, false
 	}

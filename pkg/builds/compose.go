@@ -233,7 +233,7 @@ func (c *composeFiles) named(f *composeFile, n *yaml.Node) (p, why string) {
 	if n.Kind != yaml.ScalarNode {
 		return "", "its path is no text"
 	}
-	p, known := expand(n.Value)
+	p, known := expand(n.Value, nil)
 	switch {
 	case !known:
 		return "", "its path is " + n.Value
@@ -351,7 +351,7 @@ func pairs(list *yaml.Node) *yaml.Node {
 // relocated returns a context that is relative to dir as one relative to c.dir, if it is a path
 // that is known.
 func (c *composeFiles) relocated(n *yaml.Node, dir string) *yaml.Node {
-	text, known := expand(n.Value)
+	text, known := expand(n.Value, nil)
 	if dir == c.dir || n.Kind != yaml.ScalarNode || !known || strings.Contains(text, "://") || strings.HasPrefix(text, "git@") || path.IsAbs(text) {
 		return n
 	}

@@ -93,6 +93,8 @@ type Change struct {
 	// Values and Was are those of the variables that the file takes from an .env file, and
 	// those before the push.
 	Values, Was map[string]string
+	// Builds are the Dockerfiles that a Compose file builds with arguments, by their paths.
+	Builds map[string][]byte
 }
 
 // Changes returns the files of the pushed commits that the remote does not have and that
@@ -241,7 +243,10 @@ func read(ctx context.Context, u Update, have, paths []string, left *int64) ([]C
 		env := imagerefs.EnvFile(f.path)
 		changes = append(changes, Change{Path: f.path, Commit: u.Local, New: b.text, Old: then[f.old].text, Why: b.why, Values: values[env], Was: was[env]})
 	}
-	return included(ctx, u.Local, base, changes, left)
+	if changes, err = included(ctx, u.Local, base, changes, left); err != nil {
+		return nil, err
+	}
+	return changes, builtBy(ctx, u.Local, changes, left)
 }
 
 // valuesAt returns the variables in the .env files of a commit that files take theirs from, by
@@ -262,11 +267,47 @@ func valuesAt(ctx context.Context, commit string, files []file, left *int64) (ma
 		if len(b.text) == 0 || len(b.text) > maxEnv {
 			continue
 		}
-		if list, err := godotenv.UnmarshalBytes(withoutVariables(b.text)); err == nil {
+		if list := Variables(b.text); list != nil {
 			all[strings.TrimPrefix(id, commit+":")] = list
 		}
 	}
 	return all, nil
+}
+
+// Variables returns the variables of an .env file that have plain values, or nil if it has a mistake.
+func Variables(text []byte) map[string]string {
+	if len(text) > maxEnv {
+		return nil
+	}
+	list, err := godotenv.UnmarshalBytes(withoutVariables(text))
+	if err != nil {
+		return nil
+	}
+	return list
+}
+
+// builtBy adds the Dockerfiles that the Compose files of a push build with arguments.
+func builtBy(ctx context.Context, commit string, changes []Change, left *int64) error {
+	var ids []string
+	for i := range changes {
+		for _, b := range changes[i].builds(changes[i].New, changes[i].Values) {
+			if p := changes[i].dockerfile(b); p != "" && len(ids) < maxCompose {
+				ids = append(ids, commit+":"+p)
+			}
+		}
+	}
+	found, err := blobs(ctx, ids, left)
+	if err != nil {
+		return err
+	}
+	texts := map[string][]byte{}
+	for id, b := range found {
+		texts[strings.TrimPrefix(id, commit+":")] = b.text
+	}
+	for i := range changes {
+		changes[i].Builds = texts
+	}
+	return nil
 }
 
 // file is a file that differs between two commits, with its objects.

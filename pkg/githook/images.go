@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -76,6 +77,7 @@ func Images(changes []Change, own []Image) (images []Image, notices []string) {
 		default:
 			f.manifest(c)
 			f.inline(c)
+			f.built(c)
 		}
 	}
 	if n := len(f.unread); n > 0 {
@@ -105,10 +107,10 @@ func (f *found) notice(format string, args ...any) {
 }
 
 // input records a file that decides what is installed.
-func (f *found) input(path string) {
+func (f *found) input(file string) {
 	f.concerned = true
-	if f.first == "" && !isPolicy(path) {
-		f.first = path
+	if f.first == "" && !isPolicy(file) {
+		f.first = file
 	}
 }
 
@@ -156,15 +158,67 @@ func (f *found) inline(c Change) {
 	if !builds.Named(c.Path) || !bytes.Contains(c.New, []byte("inline")) {
 		return
 	}
-	list, err := builds.Of(c.Path, c.New)
+	list, err := builds.OfValues(c.Path, c.New, nil, c.Values)
 	if err != nil {
 		f.notice("the Dockerfiles in %s were not read: %v", c.Path, err)
 	}
 	for _, b := range list {
 		if b.Inline != "" && b.Why == "" {
-			f.dockerfile(c, []byte(b.Inline), b.InlineLine)
+			f.dockerfile(c, dockerfile.WithArguments([]byte(b.Inline), b.Args), b.InlineLine)
 			f.input(c.Path)
 		}
+	}
+}
+
+// builds returns the builds of a Compose file that have arguments.
+func (c *Change) builds(text []byte, values map[string]string) (list []builds.Build) {
+	if !isCompose(cmp.Or(c.As, c.Path)) || !bytes.Contains(text, []byte("args")) {
+		return nil
+	}
+	all, _ := builds.OfValues(c.Path, text, nil, values) // a mistake is said where its images are looked for
+	for _, b := range all {
+		if b.Why == "" && b.Inline == "" && len(b.Args) > 0 {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// dockerfile returns the path in the repository of the Dockerfile of a build, or "" if it is none.
+func (c *Change) dockerfile(b builds.Build) string {
+	p := path.Join(path.Dir(c.Path), b.Dockerfile)
+	if strings.HasPrefix(p, "../") || path.IsAbs(b.Dockerfile) || strings.ContainsAny(p, "\n:") {
+		return ""
+	}
+	return p
+}
+
+// built adds the base images that the arguments of a Compose file's builds newly name.
+func (f *found) built(c Change) {
+	bases := func(text []byte, values map[string]string) (list []dockerfile.Base, files []string) {
+		for _, b := range c.builds(text, values) {
+			p := c.dockerfile(b)
+			of, err := dockerfile.Bases(bytes.NewReader(dockerfile.WithArguments(c.Builds[p], b.Args)))
+			if err != nil || len(c.Builds[p]) == 0 {
+				continue
+			}
+			for _, base := range of {
+				list, files = append(list, base), append(files, p)
+			}
+		}
+		return list, files
+	}
+	before, _ := bases(c.Old, c.Was)
+	now, files := bases(c.New, c.Values)
+	for i, b := range now {
+		if b.Why != "" || !imagerefs.Valid(b.Ref) || slices.ContainsFunc(before, func(o dockerfile.Base) bool { return o.Ref == b.Ref }) {
+			continue
+		}
+		im := Image{Ref: b.Ref, Platform: b.Platform}
+		for _, does := range b.Targets {
+			im.Uses = append(im.Uses, Use{Where: fmt.Sprintf("FROM in %s:%d with the arguments of %s", files[i], b.Line, c.Path), File: files[i], Does: does})
+		}
+		f.add(im)
 	}
 }
 

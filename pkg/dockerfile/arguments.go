@@ -1,4 +1,4 @@
-package dockerlint
+package dockerfile
 
 import (
 	"regexp"
