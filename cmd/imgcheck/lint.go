@@ -137,6 +137,7 @@ type lintBase struct {
 	*dockerlint.Base
 	platform ocispec.Platform
 	why      string
+	absent   bool // the registry does not have it
 	files    predict.Base
 }
 
@@ -279,6 +280,7 @@ func (l *linting) one(ctx context.Context, j lintJob) *dockerlint.File {
 		b := l.base(ctx, ref, platform)
 		return b.Base, b.why
 	}
+	in.Absent = func(ref, platform string) bool { return bases[familiar(ref)] && l.base(ctx, ref, platform).absent }
 	warnings, err := buildchecks.Run(ctx, text, ocispec.Platform{OS: "linux", Architecture: "amd64"}, func(ref string) *buildchecks.Base {
 		if !bases[familiar(ref)] {
 			return nil
@@ -487,7 +489,7 @@ func (l *linting) readBase(ctx context.Context, ref, platform string) (b lintBas
 	}
 	fsys, config, err := scan.Files(ctx, source.InRegistry(ref), o)
 	if err != nil {
-		return lintBase{why: oneLine(err.Error())}
+		return lintBase{why: oneLine(err.Error()), absent: errors.Is(err, fs.ErrNotExist)}
 	}
 	if config == nil {
 		return lintBase{Base: dockerlint.NewBase(fsys, nil, "")}

@@ -158,3 +158,26 @@ func TestLintNamedIndex(t *testing.T) {
 		}
 	}
 }
+
+// TestLintAbsentBase: an image that the registry does not have is told from one out of reach.
+func TestLintAbsentBase(t *testing.T) {
+	server, err := imagetest.Registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := server.Push("absent:base", textImage(t, "base/cuda124-runtime"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &linting{pushed: true, bases: map[[2]string]lintBase{}}
+	if b := l.base(context.Background(), ref, ""); b.Base == nil || b.absent {
+		t.Errorf("the image that is there: %+v", b.why)
+	}
+	if b := l.base(context.Background(), ref+"0", ""); !b.absent {
+		t.Errorf("the image that is not there: %q, absent %v", b.why, b.absent)
+	}
+	server.Close()
+	if b := l.base(context.Background(), ref+"1", ""); b.absent || b.why == "" {
+		t.Errorf("no registry: %q, absent %v", b.why, b.absent)
+	}
+}

@@ -80,6 +80,9 @@ type Input struct {
 	// Base returns what is known of an image that a FROM names, or why nothing is; nil: base
 	// images are not read.
 	Base func(ref, platform string) (*Base, string)
+	// Absent reports whether the registry of an image that is not known answered that it does not
+	// have it; nil: that is not known.
+	Absent func(ref, platform string) bool
 	// Context returns a file of the build context, by its path there; nil: it is not read.
 	Context func(name string) ([]byte, bool)
 	// Wheel returns the release of a distribution that specifiers allow and that an installer
@@ -102,7 +105,7 @@ type Input struct {
 
 // Lint judges a Dockerfile. It never fails: a text that is not understood has an error.
 func Lint(in Input, k *Knowledge) *File {
-	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, context: in.Context, wheelOf: in.Wheel, newestIn: in.Newest, predicted: in.Predict, index: in.Index, machines: in.Machines, policy: in.Policy, target: in.Target, work: new(int), room: new(maxContext), made: map[int]*walk{}}
+	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, noImage: in.Absent, context: in.Context, wheelOf: in.Wheel, newestIn: in.Newest, predicted: in.Predict, index: in.Index, machines: in.Machines, policy: in.Policy, target: in.Target, work: new(int), room: new(maxContext), made: map[int]*walk{}}
 	f, err := dockerfile.Read(bytes.NewReader(in.Text))
 	if err != nil && len(in.Checks) == 0 {
 		l.file.Error = err.Error()
@@ -129,6 +132,8 @@ type linter struct {
 	parsed *dockerfile.File // nil if the text is no Dockerfile
 	lines  []string
 	base   func(ref, platform string) (*Base, string)
+	// noImage reports whether a registry does not have an image.
+	noImage func(ref, platform string) bool
 	// context returns a file of the build context.
 	context  func(name string) ([]byte, bool)
 	wheelOf  func(name, specifiers string, from Indexes) (*Wheel, string)

@@ -248,6 +248,7 @@ func (w *walk) judge() {
 	w.releases()
 	w.needs()
 	w.fitsSystem()
+	w.refuses()
 	w.replacesTorch()
 	w.offPath()
 	w.stubs()

@@ -46,6 +46,8 @@ type tables struct {
 	// published.
 	CUDASources  []*Compiled `yaml:"cuda_sources"`
 	AbsentImages []*Images   `yaml:"absent_images"`
+	// Published are images that nobody but their publisher builds.
+	Published []*Images `yaml:"published_images"`
 	// PyPIBuilds says for which CUDA PyPI's wheels are built.
 	PyPIBuilds []*Built `yaml:"pypi_builds"`
 	// GlibcOnly are packages without wheels for musl, MuslImages images with musl, ExecutableStacks
@@ -164,10 +166,12 @@ type Newest struct {
 
 // SystemPython is the Python of a distribution.
 type SystemPython struct {
-	System  string   `yaml:"system"` // ID and VERSION_ID of os-release(5)
-	Python  string   `yaml:"python"` // "3.10"
-	Glibc   string   `yaml:"glibc"`
-	Tags    []string `yaml:"tags"` // patterns of tags that name the distribution
+	System string   `yaml:"system"` // ID and VERSION_ID of os-release(5)
+	Python string   `yaml:"python"` // "3.10"
+	Glibc  string   `yaml:"glibc"`
+	Tags   []string `yaml:"tags"` // patterns of tags that name the distribution
+	// Managed says that pip refuses to install outside of virtual environments (PEP 668).
+	Managed bool     `yaml:"managed"`
 	Sources []string `yaml:"sources"`
 }
 

@@ -129,7 +129,7 @@ func (w *walk) targetOf(in *install) (on Target) {
 	ref := strings.TrimPrefix(strings.TrimPrefix(w.from.Ref, "docker.io/"), "library/")
 	system := (*SystemPython)(nil)
 	for _, s := range w.SystemPythons {
-		if packs.MatchAny(s.Tags, ref) || packs.MatchAny(s.Tags, path.Base(ref)) {
+		if s.named(ref) {
 			system = s
 		}
 	}
@@ -162,6 +162,11 @@ func (w *walk) targetOf(in *install) (on Target) {
 		on.Python = system.Python
 	}
 	return on
+}
+
+// named reports whether the tag of an image names the distribution.
+func (s *SystemPython) named(ref string) bool {
+	return packs.MatchAny(s.Tags, ref) || packs.MatchAny(s.Tags, path.Base(ref))
 }
 
 // release returns the release of a package that is installed: the pinned one, or the newest of its

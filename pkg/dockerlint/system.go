@@ -22,7 +22,9 @@ type Images struct {
 // Unfit says what some releases of packages ask of the system below them.
 type Unfit struct {
 	Packages []string `yaml:"packages"` // patterns
-	Versions string   `yaml:"versions"` // PEP 440 specifiers; "" for all, and for one without a release
+	Versions string   `yaml:"versions"` // PEP 440 specifiers; "" for all
+	// Newest is set if the newest release is one of them, which pip takes where none is named.
+	Newest bool `yaml:"newest"`
 	// Libraries are those that a package of the system brings, and Fix what brings them.
 	Libraries []string `yaml:"libraries"`
 	Fix       string   `yaml:"fix"`
@@ -55,14 +57,13 @@ func matchImage(list []*Images, ref string) *Images {
 	return nil
 }
 
-// row returns the first row of a list that holds for a wheel, or nil. A row without releases holds
-// for all; one with releases for a pinned one, or, if any is set, for one without a release.
-func row(list []*Unfit, x *wheel, any bool) *Unfit {
+// row returns the first row of a list that holds for a wheel, or nil.
+func row(list []*Unfit, x *wheel) *Unfit {
 	for _, r := range list {
 		if !packs.MatchAny(r.Packages, x.name) {
 			continue
 		}
-		if r.Versions == "" || any && x.spec == "" {
+		if r.Versions == "" || r.Newest && x.spec == "" {
 			return r
 		}
 		if ok, err := version.Satisfies(x.version, r.Versions); x.version != "" && err == nil && ok {
@@ -110,7 +111,7 @@ func (w *walk) unfit(clause string, x *wheel, v values, by string) {
 
 // onMusl judges a package without wheels for musl.
 func (w *walk) onMusl(x *wheel) {
-	r := row(w.GlibcOnly, x, true)
+	r := row(w.GlibcOnly, x)
 	if r == nil || w.base != nil && !w.base.musl() || w.base == nil && matchImage(w.MuslImages, w.from.Ref) == nil {
 		return
 	}
@@ -141,7 +142,7 @@ func (b *Base) musl() bool {
 // executableStack judges a package whose libraries ask for an executable stack, which glibc 2.41
 // and later refuse.
 func (w *walk) executableStack(x *wheel) {
-	if row(w.ExecutableStacks, x, false) == nil || matchImage(w.Glibc241, w.from.Ref) == nil {
+	if row(w.ExecutableStacks, x) == nil || matchImage(w.Glibc241, w.from.Ref) == nil {
 		return
 	}
 	by := ""
@@ -158,7 +159,7 @@ var stackWord = regexp.MustCompile(`execstack|--clear-execstack`)
 // systemLibraries judges a package that needs libraries of the system that small images do not
 // have.
 func (w *walk) systemLibraries(in *install, x *wheel) {
-	r := row(w.SystemNeeds, x, true)
+	r := row(w.SystemNeeds, x)
 	if r == nil || w.base == nil && matchImage(w.SmallImages, w.from.Ref) == nil || w.base != nil && len(w.base.Files) == 0 {
 		return
 	}
@@ -238,7 +239,7 @@ func (w *walk) develOf() string {
 
 // runtimeCompiler judges a package that runs a C compiler when it is used.
 func (w *walk) runtimeCompiler(x *wheel) {
-	if row(w.RuntimeCompilers, x, true) == nil {
+	if row(w.RuntimeCompilers, x) == nil {
 		return
 	}
 	if w.base != nil {
@@ -305,6 +306,37 @@ func (w *walk) offPath() {
 	f := w.finding("wheel-needs-library", "off-path", x.line, values{"package": x.name, "of": of.name})
 	f.Column = x.column
 	w.add(f)
+}
+
+// ownPython are texts of a file that may install into another Python than the distribution's, or
+// take its mark away.
+var ownPython = []string{"break-system-packages", "BREAK_SYSTEM_PACKAGES", "EXTERNALLY-MANAGED", "externally-managed", "break_system", "get-pip", "conda", "mamba", "pyenv", "virtualenv", "activate", "pipx", "altinstall", "deadsnakes", "PIP_TARGET", "PIP_PREFIX", "VIRTUAL_ENV", "pip.conf", "rye", "hatch", "PYTHONUSERBASE", "pip config", "asdf", "mise"}
+
+// refuses judges an install by the pip of a distribution that keeps its Python for itself.
+func (w *walk) refuses() {
+	ref := strings.TrimPrefix(strings.TrimPrefix(w.from.Ref, "docker.io/"), "library/")
+	if w.programs != "" || !packs.MatchAny(w.PythonElsewhere, ref) || w.says(ownPython) || w.systemPythons() == nil || len(w.brought) > 0 || w.uvPython {
+		return
+	}
+	i := slices.IndexFunc(w.SystemPythons, func(s *SystemPython) bool { return s.Managed && s.named(ref) })
+	if i < 0 {
+		return
+	}
+	for _, in := range w.installs {
+		if in.elsewhere || in.maybe || in.env != "" || in.python != "" && in.python != w.SystemPythons[i].Python || !pipName.MatchString(in.command.name()) && !pythonName.MatchString(in.command.name()) {
+			continue
+		}
+		x := wheel{name: "its packages", line: in.line, column: in.column}
+		if len(in.wheels) > 0 {
+			x = in.wheels[0]
+		}
+		f := w.finding("pip-refuses", "managed", x.line, values{"package": x.name, "base": w.from.Ref, "from": strconv.Itoa(w.from.Line)})
+		if f.Column = x.column; w.base == nil {
+			f.Severity, f.Because = packs.Warning, "the base was not read ("+w.why+")"
+		}
+		w.add(f)
+		return
+	}
 }
 
 // says reports whether a line of the file that is no comment has one of some texts.
@@ -380,8 +412,16 @@ func (w *walk) absentBase() {
 	if w.base != nil || w.from.Why != "" {
 		return
 	}
-	if r := matchImage(w.AbsentImages, w.from.Ref); r != nil {
-		w.say("base-absent", "listed", w.from.Line, values{"base": w.from.Ref, "instead": r.Instead, "why": w.why})
+	r := matchImage(w.AbsentImages, w.from.Ref)
+	v := values{"base": w.from.Ref, "instead": "a tag of its registry", "why": cmpOr(w.why, "no instruction depends on it")}
+	if r != nil {
+		v["instead"] = r.Instead
+	}
+	switch {
+	case w.noImage != nil && w.noImage(w.from.Ref, w.from.Platform) && (r != nil || matchImage(w.Published, w.from.Ref) != nil):
+		w.say("base-absent", "asked", w.from.Line, v)
+	case r != nil:
+		w.say("base-absent", "listed", w.from.Line, v)
 	}
 }
 

@@ -55,6 +55,19 @@ func TestSystemOfBase(t *testing.T) {
 		"capabilities":          {"FROM example.com/a\nENV NVIDIA_DRIVER_CAPABILITIES compute,utility\nCMD ffmpeg -i a -c:v h264_nvenc b\n", files(), packs.Warning, "driver-part-missing"},
 		"all capabilities":      {"FROM example.com/a\nENV NVIDIA_DRIVER_CAPABILITIES all\nCMD ffmpeg -i a -c:v h264_nvenc b\n", files(), "", "driver-part-missing"},
 		"no capabilities":       {"FROM example.com/a\nCMD ffmpeg -i a -c:v h264_nvenc b\n", files(), "", "driver-part-missing"},
+		"pip of Ubuntu 24.04":   {"FROM nvidia/cuda:12.6.3-runtime-ubuntu24.04\nRUN apt-get update && apt-get install -y python3-pip\nRUN pip3 install numpy\n", files(), packs.Error, "pip-refuses"},
+		"its python":            {"FROM debian:12-slim\nRUN apt-get update && apt-get install -y python3-pip\nRUN python3 -m pip install -U pip\n", files(), packs.Error, "pip-refuses"},
+		"allowed":               {"FROM ubuntu:24.04\nRUN apt-get update && apt-get install -y python3-pip\nRUN pip3 install --break-system-packages numpy\n", files(), "", "pip-refuses"},
+		"allowed by a variable": {"FROM ubuntu:24.04\nENV PIP_BREAK_SYSTEM_PACKAGES=1\nRUN apt-get update && apt-get install -y python3-pip\nRUN pip3 install numpy\n", files(), "", "pip-refuses"},
+		"in an environment":     {"FROM ubuntu:24.04\nRUN apt-get update && apt-get install -y python3-venv\nRUN python3 -m venv /v && /v/bin/pip install numpy\n", files(), "", "pip-refuses"},
+		"an environment's PATH": {"FROM ubuntu:24.04\nRUN apt-get update && apt-get install -y python3-venv && python3 -m venv /v\nENV PATH=/v/bin:$PATH\nRUN pip install numpy\n", files(), "", "pip-refuses"},
+		"pip of Ubuntu 22.04":   {"FROM nvidia/cuda:12.6.3-runtime-ubuntu22.04\nRUN apt-get update && apt-get install -y python3-pip\nRUN pip3 install numpy\n", files(), "", "pip-refuses"},
+		"Python's own image":    {"FROM python:3.12-slim-bookworm\nRUN apt-get update && apt-get install -y python3-dev\nRUN pip install numpy\n", files(), "", "pip-refuses"},
+		"no libgomp":            {"FROM python:3.12-slim-bookworm\nRUN pip install lightgbm\n", files(), packs.Error, "package-unfit-for-system"},
+		"libgomp":               {"FROM python:3.12-slim-bookworm\nRUN apt-get update && apt-get install -y libgomp1 && pip install lightgbm\n", files(), "", "package-unfit-for-system"},
+		"no libsndfile":         {"FROM python:3.12-slim-bookworm\nRUN pip install soundfile==0.10.3.post1\n", files(), packs.Error, "package-unfit-for-system"},
+		"soundfile's own":       {"FROM python:3.12-slim-bookworm\nRUN pip install soundfile==0.12.1\n", files(), "", "package-unfit-for-system"},
+		"soundfile, any":        {"FROM python:3.12-slim-bookworm\nRUN pip install soundfile\n", files(), "", "package-unfit-for-system"},
 		"mixed builds":          {"FROM example.com/a\nRUN pip install torch==2.6.0+cpu --extra-index-url https://download.pytorch.org/whl/cpu\nRUN pip install torchvision==0.21.0\n", files(), packs.Error, "wheels-do-not-fit"},
 		"one index":             {"FROM example.com/a\nRUN pip install torch==2.6.0 torchvision==0.21.0 --index-url https://download.pytorch.org/whl/cpu\n", files(), "", "wheels-do-not-fit"},
 		"one CUDA":              {"FROM example.com/a\nRUN pip install torch==2.6.0 --index-url https://download.pytorch.org/whl/cu126\nRUN pip install torchvision==0.21.0\n", files(), "", "wheels-do-not-fit"},
@@ -104,6 +117,31 @@ func TestParts(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q: %v", name, got, c.want, file.Findings)
+		}
+	}
+}
+
+// A registry that answers makes an error of an image that it does not have, if nobody but its
+// publisher builds it.
+func TestAbsentBase(t *testing.T) {
+	k := knowledge(t)
+	for ref, want := range map[string]map[bool]packs.Severity{
+		"nvidia/cuda:12.8.1-cudnn8-devel-ubuntu22.04": {true: packs.Error, false: packs.Warning},
+		"python:3.99-slim":                            {true: packs.Error, false: ""},
+		"example.com/built-before:1":                  {true: "", false: ""},
+		"nvidia/cuda:12.8.1-cudnn-devel-ubuntu22.04":  {true: packs.Error, false: ""},
+	} {
+		for answers, severity := range want {
+			in := dockerlint.Input{Path: "Dockerfile", Text: []byte("FROM " + ref + "\nRUN true\n"), Base: func(string, string) (*dockerlint.Base, string) { return nil, "no such image" }, Absent: func(string, string) bool { return answers }}
+			var got packs.Severity
+			for _, f := range dockerlint.Lint(in, k).Findings {
+				if f.Rule == "base-absent" {
+					got = f.Severity
+				}
+			}
+			if got != severity {
+				t.Errorf("%s, answers %v: %q, want %q", ref, answers, got, severity)
+			}
 		}
 	}
 }
