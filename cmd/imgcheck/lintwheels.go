@@ -12,6 +12,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/dockerlint"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/predict"
+	"github.com/imgcheck/imgcheck/pkg/pyindex"
 )
 
 // toldFetched is the number of bytes of wheels above which a lint says what it has read.
@@ -20,11 +21,20 @@ const toldFetched = 1e6
 // readWheels lets a lint read at most most bytes of each wheel.
 func (l *linting) readWheels(most int64, set *packs.Packs) {
 	l.fetched = map[string]int64{}
-	l.wheels = predict.Options{Indexes: l.indexes, Most: most, Packs: set, Fetched: func(wheel string, bytes int64) { l.fetched[wheel] += bytes }}
+	l.wheels = predict.Options{Indexes: l.indexesOfWheels, Most: most, Packs: set, Fetched: func(wheel string, bytes int64) { l.fetched[wheel] += bytes }}
 	l.wheels.Cache = memory{} // several targets install the same wheel
 	if l.scan.Layers.Cache != nil {
 		l.wheels.Cache = l.scan.Layers.Cache
 	}
+}
+
+// indexesOfWheels returns the indexes that are asked for wheels, and keeps that they were.
+func (l *linting) indexesOfWheels(from dockerlint.Indexes) (pyindex.Several, string) {
+	s, why := l.indexes(from)
+	if why == "" {
+		l.note("", from)
+	}
+	return s, why
 }
 
 // memory keeps documents for one lint.
@@ -59,9 +69,12 @@ func (l *linting) tellAsked(w io.Writer) {
 	for _, names := range l.asked {
 		maps.Copy(packages, names)
 	}
-	what := "1 package"
-	if n := len(packages); n != 1 {
-		what = fmt.Sprintf("%d packages", n)
+	what := fmt.Sprintf("%d packages", len(packages))
+	switch {
+	case l.wheels.Most > 0: // and for those that they require
+		what = "packages"
+	case len(packages) == 1:
+		what = "1 package"
 	}
 	fmt.Fprintf(w, "imgcheck: asked %s for the metadata of %s (not with --index none)\n", strings.Join(slices.Sorted(maps.Keys(l.asked)), ", "), what)
 }
