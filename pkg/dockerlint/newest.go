@@ -86,7 +86,7 @@ func (w *walk) newestOf(in *install, x *wheel) (release, why string) {
 		return "", "no index is asked"
 	}
 	from, known := in.asks(x)
-	if !known {
+	if !known || in.oneIndex && x.ofProject() {
 		return "", "its indexes are not known"
 	}
 	on := w.targetOf(in)

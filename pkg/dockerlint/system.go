@@ -2,6 +2,7 @@ package dockerlint
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -185,12 +186,12 @@ func (w *walk) systemLibraries(in *install, x *wheel) {
 
 // compiles keeps what an install builds from source with nvcc, if nothing before has brought it.
 func (w *walk) compiles(in *install) {
-	if in.maybe || strings.HasPrefix(in.python, "conda:") {
+	if in.maybe || in.locked || strings.HasPrefix(in.python, "conda:") {
 		return
 	}
 	for _, c := range w.CUDASources {
 		for i := range in.wheels {
-			if x := &in.wheels[i]; !x.binary && slices.Contains(c.Packages, x.name) && !x.maybe && !in.others() && x.index == "" {
+			if x := &in.wheels[i]; !x.binary && !x.ofProject() && slices.Contains(c.Packages, x.name) && !x.maybe && !in.others() && x.index == "" {
 				w.withoutNVCC(c, x.name, x.line, x.column)
 			}
 		}
@@ -200,6 +201,13 @@ func (w *walk) compiles(in *install) {
 			}
 		}
 	}
+}
+
+// ofProject reports whether a project's file names a package: what it says elsewhere may decide where
+// it comes from ([tool.uv.sources]).
+func (x *wheel) ofProject() bool {
+	file, _, _ := strings.Cut(x.where, ":")
+	return slices.Contains([]string{".toml", ".lock", ".yml", ".yaml"}, path.Ext(file))
 }
 
 // withoutNVCC reports a build with nvcc in an image that is known to lack it.
@@ -465,7 +473,7 @@ type Built struct {
 
 func (w *walk) mix(x, torch *wheel, build, major string) {
 	in := w.installs[x.order]
-	if x.order <= torch.order || in.others() || x.index != "" || strings.Contains(x.version, "+") || x.binary {
+	if x.order <= torch.order || in.others() || x.index != "" || strings.Contains(x.version, "+") || x.binary || x.ofProject() {
 		return
 	}
 	release, _, _ := strings.Cut(torch.version, "+")
