@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/tools/txtar"
 )
@@ -32,6 +33,54 @@ func TestHostileNames(t *testing.T) {
 		}
 		if !strings.Contains(fmt.Sprint(main.Unknown), test.note) {
 			t.Errorf("%s: not known is %q", name, main.Unknown)
+		}
+	}
+}
+
+// TestHostileValues checks programs of a few lines whose values are the same ones 2**60 times, contain
+// themselves, or are long: the work for them counts as steps, and what goes beyond a bound is not known.
+func TestHostileValues(t *testing.T) {
+	loop := func(before, statement string) string {
+		return before + "\nfor i in range(16000):\n  for j in range(16000):\n    " + statement + "\n"
+	}
+	twice := func(first, again, then string) string {
+		return first + strings.Repeat("\n"+again, 60) + "\n" + then + "\n"
+	}
+	long := "a = 'x' * 60000"
+	list := "a = [str(i) for i in range(16000)]"
+	for name, source := range map[string]string{
+		"equal lists":         twice("a = [1]; b = [1]", "a = [a, a]; b = [b, b]", "if a == b: import one"),
+		"equal tuples":        twice("a = (1,); b = (1,)", "a = (a, a); b = (b, b)", "if a in (b,): import one"),
+		"ordered tuples":      twice("a = (1,); b = (1,)", "a = (a, a); b = (b, b)", "if a < b: import one"),
+		"an item":             twice("a = (int,)", "a = (a, a)", "if isinstance('x', a): import one"),
+		"an exception":        twice("a = (KeyError,)", "a = (a, a)", "try: import one\nexcept a: pass"),
+		"a key":               twice("a = (1,)", "a = (a, a)", "d = {a: 1}\nif d[a]: import one"),
+		"list in itself":      "a = []; a.append(a); b = []; b.append(b)\nif a == b: import one\n__import__(str(a))\n",
+		"list in its text":    "a = []; a.append(a)\n__import__('%s%r' % (a, a))\nraise ImportError(a)\n",
+		"tuples within":       "a = 1\nfor i in range(10000):\n  a = (a,)\nd = {a: 1}\n__import__(str(a))\nif d[a]: import one\n",
+		"paths":               twice("import pathlib\np = pathlib.Path('aaaa')", "p = p / p", "__import__(str(p))"),
+		"joined paths":        twice("import pathlib\np = pathlib.Path('aaaa')", "p = p.joinpath(p, p)", "__import__(str(p))"),
+		"a path of all":       long + "\nimport pathlib\np = pathlib.Path(*[a] * 16000)\n__import__(str(p))\n",
+		"parts of a text":     loop(long, "__import__(a[i:])"),
+		"parts of wide text":  loop("a = '\\u00e9' * 30000", "__import__(a[i:])"),
+		"compared texts":      loop(long+"\nb = a + 'y'", "if a == b: import one"),
+		"a text in a list":    loop(long+"\nb = [str(i) for i in range(16000)]", "if a in b: import one"),
+		"stripped":            loop("a = '\\u00e9' * 30000\nb = '\\u00e8' * 30000 + '\\u00e9'", "__import__(a.strip(b))"),
+		"the text of a list":  loop(list, "__import__(str(a))"),
+		"a formatted list":    loop(list, "__import__('%s' % a)"),
+		"an f-string of it":   loop(list, "__import__(f'{a}')"),
+		"classes of others":   "class A: pass\nfor i in range(16000):\n  for j in range(16000):\n    class A(A): pass\nA().x\n",
+		"the classes of many": loop("class A: pass\na = (int,) * 16000", "if isinstance(A(), a): import one"),
+	} {
+		r := testRun(t, &txtar.Archive{Files: []txtar.File{{Name: "main.py", Data: []byte(source)}}})
+		r.opt.Steps = 1_000_000
+		start := time.Now()
+		main := r.Import("main").Nodes[0]
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%s: %d steps took %s; not known is %.200q", name, r.steps, took, fmt.Sprint(main.Unknown))
+		}
+		if testing.Verbose() {
+			t.Logf("%-20s %8s %8d steps", name, time.Since(start).Round(time.Millisecond), r.steps)
 		}
 	}
 }

@@ -293,9 +293,9 @@ func init() {
 			}
 			return unknownf("a text")
 		},
-		"repr": func(_ *Run, a *args) value {
+		"repr": func(r *Run, a *args) value {
 			v, _ := a.get(0, "")
-			if t, ok := repr(v); ok {
+			if t, ok := r.repr(v); ok {
 				return t
 			}
 			return unknownf("a text")
@@ -401,7 +401,7 @@ func makeFloat(_ *Run, a *args) value {
 	return unknownf("a number")
 }
 
-func makeStr(_ *Run, a *args) value {
+func makeStr(r *Run, a *args) value {
 	v, ok := a.get(0, "object")
 	if !ok {
 		return ""
@@ -409,7 +409,7 @@ func makeStr(_ *Run, a *args) value {
 	if b, isBytes := v.(byteText); isBytes && len(a.pos)+len(a.kw) > 1 {
 		return string(b)
 	}
-	if t, known := str(v); known && len(t) <= maxText {
+	if t, known := r.str(v); known && len(t) <= maxText {
 		return t
 	}
 	return unknownf("a text")
@@ -571,6 +571,9 @@ func (r *Run) opaqueSet(v value) {
 func isInstance(r *Run, a *args) value {
 	v, _ := a.get(0, "")
 	of, _ := a.get(1, "")
+	if types, ok := of.(*tuple); ok {
+		r.spend(len(types.items) / 16)
+	}
 	t := r.typeOf(v)
 	c, ok := t.(*class)
 	if !ok && strings.HasPrefix(typeName(v), "packaging.") && isBuiltin(of) {
@@ -599,7 +602,7 @@ func isBuiltin(of value) bool {
 	case *class:
 		return of.module == "builtins" && of.name != "object"
 	case *tuple:
-		return !slices.ContainsFunc(of.items, func(v value) bool { return !isBuiltin(v) })
+		return !slices.ContainsFunc(of.items, func(v value) bool { _, within := v.(*tuple); return within || !isBuiltin(v) })
 	}
 	return false
 }
@@ -651,7 +654,7 @@ func (r *Run) extreme(a *args, sign int) value {
 	}
 	best := items[0]
 	for _, v := range items[1:] {
-		c, known := order(v, best)
+		c, known := r.order(v, best, 0)
 		if !known {
 			return unknownf("min or max")
 		}

@@ -55,6 +55,7 @@ func (r *Run) newClass(name, mod string, bases []value) *class {
 		if c.make == nil {
 			c.make = base.make
 		}
+		r.spend(len(base.mro))
 		for _, k := range base.mro {
 			later := slices.ContainsFunc(bases[i+1:], func(v value) bool {
 				o, ok := v.(*class)

@@ -204,21 +204,32 @@ func (h tryHandler) catches(c *class) (is, known bool) {
 
 // matches compares a class with the types of an except clause.
 func matches(c *class, types value) (is, known bool) {
-	switch t := types.(type) {
-	case *class:
-		return c.isA(t)
-	case *tuple:
-		known = true
-		for _, item := range t.items {
-			is, k := matches(c, item)
+	known = true
+	var seen map[*tuple]bool // tuples can have the same tuple 2**60 times
+	for rest := []value{types}; len(rest) > 0; {
+		of := rest[len(rest)-1]
+		rest = rest[:len(rest)-1]
+		switch t := of.(type) {
+		case *class:
+			is, k := c.isA(t)
 			if is {
 				return true, true
 			}
 			known = known && k
+		case *tuple:
+			if seen[t] {
+				continue
+			}
+			if seen == nil {
+				seen = map[*tuple]bool{}
+			}
+			seen[t] = true
+			rest = append(rest, t.items...)
+		default:
+			known = false
 		}
-		return false, known
 	}
-	return false, false
+	return false, known
 }
 
 // expected reports whether a try around the statement that runs catches an exception.

@@ -15,6 +15,15 @@ func (r *Run) eval(x pysource.Expr) value {
 	if !r.step() {
 		return unknownf("not evaluated")
 	}
+	v := r.evalKind(x)
+	// An operation on a text takes the longer the longer the text is.
+	if s, ok := v.(string); ok && len(s) > longText {
+		r.spend(len(s) / textSteps)
+	}
+	return v
+}
+
+func (r *Run) evalKind(x pysource.Expr) value {
 	switch x := x.(type) {
 	case *pysource.Const:
 		return constant(x.Value)
@@ -188,7 +197,7 @@ func (r *Run) fstring(x *pysource.FString) value {
 		if r.raised != nil || r.stop != "" {
 			return unknownf("not evaluated")
 		}
-		t, ok := str(v)
+		t, ok := r.str(v)
 		if !ok && why == nil {
 			why = unknownf("a part of a text: %s", exprText(part))
 		}
@@ -256,7 +265,7 @@ func (r *Run) ifExp(x *pysource.IfExp) value {
 	case !known:
 		var a, b value
 		r.either(exprText(x.Cond), func() flow { a = r.eval(x.Then); return next }, func() flow { b = r.eval(x.Other); return next })
-		if same(a, b) {
+		if r.same(a, b) {
 			return a
 		}
 		return unknownf("depends on %s", exprText(x.Cond))

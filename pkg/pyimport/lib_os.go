@@ -61,10 +61,14 @@ func init() {
 
 func makePath(r *Run, _ *class, a *args) value {
 	var parts []string
+	size := 0
 	for i := range a.pos {
 		t, ok := a.text(i, "")
 		if !ok {
 			return unknownf("a path")
+		}
+		if size += len(t); size > maxPath {
+			return unknownf("a path that is too long")
 		}
 		parts = append(parts, t)
 	}
@@ -507,13 +511,15 @@ var pathMethods = map[string]func(*Run, *args) value{
 			if !ok {
 				return unknownf("a path")
 			}
-			p = p.join(t)
+			if p, ok = p.joined(t).(*filePath); !ok {
+				return unknownf("a path that is too long")
+			}
 		}
 		return p
 	}),
 	"with_suffix": ofPath(func(_ *Run, p *filePath, a *args) value {
 		t, ok := a.text(0, "suffix")
-		if !ok {
+		if !ok || len(p.text)+len(t) > maxPath {
 			return unknownf("a path")
 		}
 		return newPath(strings.TrimSuffix(p.text, p.suffix()) + t)
@@ -523,7 +529,7 @@ var pathMethods = map[string]func(*Run, *args) value{
 		if !ok {
 			return unknownf("a path")
 		}
-		return p.parent().join(t)
+		return p.parent().joined(t)
 	}),
 	"iterdir": ofPath(func(r *Run, p *filePath, _ *args) value {
 		names, ok := r.entries(p.text)

@@ -86,20 +86,30 @@ func affix(has func(s, part string) bool) func(*Run, *args) value {
 
 // trim makes str.strip, lstrip or rstrip.
 func trim(left, right bool) func(*Run, *args) value {
-	return onText(func(s string, a *args) value {
-		cut := " \t\n\r\v\f"
-		if t, ok := a.text(0, ""); ok {
-			cut = t
-		}
-		if left {
-			s = strings.TrimLeft(s, cut)
-		}
-		if right {
-			s = strings.TrimRight(s, cut)
-		}
-		return s
-	})
+	return func(r *Run, a *args) value {
+		return onText(func(s string, a *args) value {
+			cut := " \t\n\r\v\f"
+			if t, ok := a.text(0, ""); ok {
+				cut = t
+			}
+			if len(cut) > usualCut {
+				if r.spend(len(s) * (len(cut) / usualCut)); r.stop != "" { // each character is looked for in cut
+					return unknownf("a text")
+				}
+			}
+			if left {
+				s = strings.TrimLeft(s, cut)
+			}
+			if right {
+				s = strings.TrimRight(s, cut)
+			}
+			return s
+		})(r, a)
+	}
 }
+
+// usualCut are the bytes that str.strip looks for in a step.
+const usualCut = 64
 
 var stringMethods = map[string]func(*Run, *args) value{
 	"lower":      textFunc(strings.ToLower),
@@ -272,7 +282,7 @@ func (r *Run) own(l *list) *list {
 }
 
 // format is the % operator of a string.
-func format(s string, v value) value {
+func (r *Run) format(s string, v value) value {
 	var items []value
 	t, isTuple := v.(*tuple)
 	d, isDict := v.(*dict)
@@ -307,22 +317,22 @@ func format(s string, v value) value {
 			}
 			item, items = items[0], items[1:]
 		}
-		if !formatOne(&b, s[i], item) || b.Len() > maxText {
+		if !r.formatOne(&b, s[i], item) || b.Len() > maxText {
 			return unknownf("a formatted text")
 		}
 	}
 	return b.String()
 }
 
-func formatOne(b *strings.Builder, verb byte, item value) bool {
+func (r *Run) formatOne(b *strings.Builder, verb byte, item value) bool {
 	t, ok := "", false
 	switch verb {
 	case '%':
 		t, ok = "%", true
 	case 's':
-		t, ok = str(item)
+		t, ok = r.str(item)
 	case 'r':
-		t, ok = repr(item)
+		t, ok = r.repr(item)
 	case 'd', 'i':
 		var n int64
 		if n, ok = item.(int64); ok {
@@ -368,7 +378,7 @@ func (r *Run) formatBraces(s string, a *args) value {
 				v = r.getattr(v, rest)
 			}
 		}
-		t, known := str(v)
+		t, known := r.str(v)
 		if !ok || !known || b.Len()+len(t) > maxText {
 			return unknownf("a formatted text")
 		}
@@ -431,7 +441,7 @@ var listMethods = map[string]func(*Run, *args) value{
 	"remove": onList(func(r *Run, l *list, a *args) value {
 		v, _ := a.get(0, "")
 		for i, item := range l.items {
-			eq, known := equal(item, v)
+			eq, known := r.equal(item, v)
 			if eq {
 				l.items = slices.Delete(slices.Clone(l.items), i, i+1)
 				return nil
@@ -484,7 +494,7 @@ func indexOf(r *Run, a *args) value {
 	v, _ := a.get(1, "")
 	items, more := r.iterate(a.pos[0])
 	for i, item := range items {
-		eq, known := equal(item, v)
+		eq, known := r.equal(item, v)
 		if eq {
 			return int64(i)
 		}
@@ -510,7 +520,7 @@ func (r *Run) sorted(items []value, a *args, open bool) ([]value, bool) {
 		return items, open
 	}
 	slices.SortStableFunc(items, func(x, y value) int {
-		c, known := order(x, y)
+		c, known := r.order(x, y, 0)
 		if !known {
 			open = true
 		}
@@ -676,8 +686,8 @@ var setMethods = map[string]func(*Run, *args) value{
 			s.items, s.open = n.items, n.open
 		}
 	}),
-	"discard": onSet(func(_ *Run, s *set, a *args) {
-		s.items = slices.DeleteFunc(slices.Clone(s.items), func(v value) bool { eq, _ := equal(v, a.pos[0]); return eq })
+	"discard": onSet(func(r *Run, s *set, a *args) {
+		s.items = slices.DeleteFunc(slices.Clone(s.items), func(v value) bool { eq, _ := r.equal(v, a.pos[0]); return eq })
 	}),
 	"union": func(r *Run, a *args) value {
 		s := r.newSet(nil, false)

@@ -323,6 +323,14 @@ func newPath(parts ...string) *filePath {
 	return &filePath{text: text}
 }
 
+// joined is p / s, or unknown if that is longer than a path can be.
+func (p *filePath) joined(s string) value {
+	if len(p.text)+len(s) > maxPath {
+		return unknownf("a path that is too long")
+	}
+	return p.join(s)
+}
+
 func (p *filePath) join(s string) *filePath {
 	if p.text == "." {
 		return newPath(s)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
@@ -338,7 +339,7 @@ func (r *Run) binary(op string, a, b value) value {
 	case *filePath:
 		if op == "/" {
 			if t, ok := str(b); ok {
-				return x.join(t)
+				return x.joined(t)
 			}
 		}
 	case *instance:
@@ -346,7 +347,7 @@ func (r *Run) binary(op string, a, b value) value {
 	}
 	if p, ok := b.(*filePath); ok && op == "/" {
 		if t, ok := a.(string); ok {
-			return (&filePath{text: t, pure: p.pure}).join(p.text)
+			return (&filePath{text: t, pure: p.pure}).joined(p.text)
 		}
 	}
 	return unknownf("the result of %s", op)
@@ -397,7 +398,7 @@ func (r *Run) stringOp(op, x string, b value) (value, bool) {
 			return strings.Repeat(x, int(n)), true
 		}
 	case "%":
-		return format(x, b), true
+		return r.format(x, b), true
 	}
 	return nil, false
 }
@@ -565,9 +566,9 @@ func (r *Run) compare(x *pysource.Compare) value {
 func (r *Run) relation(op string, a, b value) (is, known bool) {
 	switch op {
 	case "==":
-		return equal(a, b)
+		return r.equal(a, b)
 	case "!=":
-		is, known = equal(a, b)
+		is, known = r.equal(a, b)
 		return known && !is, known
 	case "is":
 		return identical(a, b)
@@ -580,7 +581,7 @@ func (r *Run) relation(op string, a, b value) (is, known bool) {
 		is, known = r.contains(b, a)
 		return known && !is, known
 	}
-	c, known := order(a, b)
+	c, known := r.order(a, b, 0)
 	if !known {
 		return false, false
 	}
@@ -619,7 +620,11 @@ func identical(a, b value) (is, known bool) {
 }
 
 // order compares two values by size.
-func order(a, b value) (c int, known bool) {
+func (r *Run) order(a, b value, depth int) (c int, known bool) {
+	r.spend(1)
+	if depth > maxWithin || r.stop != "" {
+		return 0, false
+	}
 	switch x := a.(type) {
 	case *unknown:
 		if y, ok := b.(string); ok {
@@ -643,11 +648,11 @@ func order(a, b value) (c int, known bool) {
 		}
 	case *tuple:
 		if y, ok := b.(*tuple); ok {
-			return orderAll(x.items, y.items)
+			return r.orderAll(x.items, y.items, depth+1)
 		}
 	case *list:
 		if y, ok := b.(*list); ok && !x.open && !y.open {
-			return orderAll(x.items, y.items)
+			return r.orderAll(x.items, y.items, depth+1)
 		}
 	case *release:
 		if y, ok := b.(*release); ok {
@@ -678,14 +683,14 @@ func number(v value) (float64, bool) {
 	return 0, false
 }
 
-func orderAll(a, b []value) (c int, known bool) {
+func (r *Run) orderAll(a, b []value, depth int) (c int, known bool) {
 	for i := range min(len(a), len(b)) {
-		eq, known := equal(a[i], b[i])
+		eq, known := r.equalWithin(a[i], b[i], depth)
 		if !known {
 			return 0, false
 		}
 		if !eq {
-			return order(a[i], b[i])
+			return r.order(a[i], b[i], depth)
 		}
 	}
 	return len(a) - len(b), true
@@ -736,7 +741,7 @@ func (r *Run) contains(of, v value) (is, known bool) {
 	items, more := r.iterate(of)
 	known = more == ""
 	for _, item := range items {
-		eq, k := equal(item, v)
+		eq, k := r.equal(item, v)
 		if eq {
 			return true, true
 		}
@@ -842,20 +847,26 @@ func (*slice) bound(v value, none, n int) (int, bool) {
 }
 
 func (r *Run) stringItem(s string, index value) value {
+	var runes []rune
+	n := len(s)
+	part := func(from, to int) string { return s[from:to] }
+	if strings.IndexFunc(s, func(c rune) bool { return c >= utf8.RuneSelf }) >= 0 {
+		runes = []rune(s)
+		n = len(runes)
+		part = func(from, to int) string { return string(runes[from:to]) }
+	}
 	switch i := index.(type) {
 	case int64:
-		runes := []rune(s)
 		if i < 0 {
-			i += int64(len(runes))
+			i += int64(n)
 		}
-		if i >= 0 && i < int64(len(runes)) {
-			return string(runes[i])
+		if i >= 0 && i < int64(n) {
+			return part(int(i), int(i)+1)
 		}
 		r.guess("IndexError", "string index out of range")
 	case *slice:
-		runes := []rune(s)
-		if from, to, ok := i.bounds(len(runes)); ok {
-			return string(runes[from:to])
+		if from, to, ok := i.bounds(n); ok {
+			return part(from, to)
 		}
 	}
 	return unknownf("a part of a text")

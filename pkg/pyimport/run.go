@@ -129,6 +129,10 @@ const (
 	absentSteps = 256
 	usualPath   = 64      // directories of a search path that count as no steps
 	maxText     = 1 << 16 // bytes of a string
+	longText    = 1024    // bytes of a string that count as no steps
+	textSteps   = 64      // bytes of a longer one that count as a step
+	maxWithin   = 100     // containers within one another that are compared or printed
+	maxPath     = 4096    // bytes of a pathlib path: PATH_MAX
 	maxItems    = 1 << 14 // items of a container
 	maxUnknown  = 12      // entries of Node.Unknown
 	maxCall     = 200_000 // steps of a call from the top level of a module

@@ -20,7 +20,7 @@ type mutable interface {
 	snapshot() any
 	restore(any)
 	// join keeps the values that are the same in both snapshots; others become unknown.
-	join(a, b any, why *unknown)
+	join(r *Run, a, b any, why *unknown)
 }
 
 // branch is a run of statements that may not happen.
@@ -147,7 +147,7 @@ func (r *Run) joinFlow(why string, x, y outcome) flow {
 	if x.flow == y.flow {
 		if x.flow == returns && r.frame != nil {
 			r.frame.result = x.result
-			if !same(x.result, y.result) {
+			if !r.same(x.result, y.result) {
 				r.frame.result = unknownf("depends on %s", why)
 			}
 		}
@@ -177,13 +177,13 @@ func (r *Run) joinStates(why string, x, y outcome) {
 			other = s.of.snapshot()
 		}
 		r.change(s.of)
-		s.of.join(s.old, other, u)
+		s.of.join(r, s.old, other, u)
 	}
 	for _, s := range y.states {
 		if !done[s.of] {
 			before := s.of.snapshot()
 			r.change(s.of)
-			s.of.join(before, s.old, u)
+			s.of.join(r, before, s.old, u)
 		}
 	}
 }
@@ -278,7 +278,7 @@ func (n *names) restore(s any) {
 	}
 }
 
-func (n *names) join(a, b any, why *unknown) {
+func (n *names) join(r *Run, a, b any, why *unknown) {
 	x, y := a.(namesState), b.(namesState)
 	n.restore(a)
 	n.joinOpen(y)
@@ -293,7 +293,7 @@ func (n *names) join(a, b any, why *unknown) {
 		switch {
 		case !ok:
 			n.put(k, n.onlyOne(v, why))
-		case !same(v, w):
+		case !r.same(v, w):
 			n.put(k, why)
 		case isMaybe(v) && !isMaybe(w):
 			n.put(k, w)
@@ -342,20 +342,20 @@ type listState struct {
 
 func (l *list) snapshot() any { return listState{l.items, l.open} }
 func (l *list) restore(s any) { t := s.(listState); l.items, l.open = t.items, t.open }
-func (l *list) join(a, b any, why *unknown) {
+func (l *list) join(r *Run, a, b any, why *unknown) {
 	x, y := a.(listState), b.(listState)
 	if n := len(y.items) - len(x.items); !x.open && !y.open && n != 0 { // one of both has more at its front
 		short, long := x.items, y.items
 		if n < 0 {
 			short, long = long, short
 		}
-		if n = len(long) - len(short); n <= maxFront && len(short) > 0 && sameAll(short, long[n:]) {
+		if n = len(long) - len(short); n <= maxFront && len(short) > 0 && r.sameAll(short, long[n:], 0) {
 			front := slices.Repeat([]value{why}, n)
 			l.items, l.open = append(front, short...), false
 			return
 		}
 	}
-	l.items, l.open = joinItems(x.items, y.items, why), x.open || y.open || len(x.items) != len(y.items)
+	l.items, l.open = joinItems(r, x.items, y.items, why), x.open || y.open || len(x.items) != len(y.items)
 }
 
 // maxFront limits the items that a list may perhaps have more at its front, as sys.path after
@@ -364,19 +364,19 @@ const maxFront = 4
 
 func (s *set) snapshot() any { return listState{s.items, s.open} }
 func (s *set) restore(v any) { t := v.(listState); s.items, s.open = t.items, t.open }
-func (s *set) join(a, b any, _ *unknown) {
+func (s *set) join(r *Run, a, b any, _ *unknown) {
 	x, y := a.(listState), b.(listState)
 	s.items, s.open = x.items, true
-	if sameAll(x.items, y.items) {
+	if r.sameAll(x.items, y.items, 0) {
 		s.open = x.open || y.open
 	}
 }
 
 // joinItems returns the common beginning of two lists.
-func joinItems(a, b []value, why *unknown) []value {
+func joinItems(r *Run, a, b []value, why *unknown) []value {
 	var items []value
 	for i := range min(len(a), len(b)) {
-		if same(a[i], b[i]) {
+		if r.same(a[i], b[i]) {
 			items = append(items, a[i])
 		} else {
 			items = append(items, why)
@@ -460,7 +460,7 @@ func (d *dict) restore(s any) {
 	d.reindex()
 }
 
-func (d *dict) join(a, b any, why *unknown) {
+func (d *dict) join(r *Run, a, b any, why *unknown) {
 	x, y := a.(dictState), b.(dictState)
 	other := map[string]value{}
 	for _, p := range y.pairs {
@@ -474,7 +474,7 @@ func (d *dict) join(a, b any, why *unknown) {
 		if ok {
 			both++
 		}
-		if !ok || !same(v, p.value) {
+		if !ok || !r.same(v, p.value) {
 			d.pairs[i].value = why
 			d.open = d.open || !ok
 		}

@@ -135,7 +135,15 @@ func truth(v value) (is, known bool) {
 
 // same reports whether two values are the same for the program: one object, equal
 // constants, or made by the same definition of the source.
-func same(a, b value) bool {
+func (r *Run) same(a, b value) bool { return r.sameWithin(a, b, 0) }
+
+func (r *Run) sameWithin(a, b value, depth int) bool {
+	if depth > 0 {
+		r.spend(1)
+	}
+	if depth > maxWithin || r.stop != "" {
+		return false
+	}
 	switch a := a.(type) {
 	case *module:
 		b, ok := b.(*module)
@@ -154,10 +162,10 @@ func same(a, b value) bool {
 		return ok
 	case *tuple:
 		b, ok := b.(*tuple)
-		return ok && sameAll(a.items, b.items)
+		return ok && (a == b || r.sameAll(a.items, b.items, depth+1))
 	case *list:
 		b, ok := b.(*list)
-		return ok && (a == b || !a.open && !b.open && sameAll(a.items, b.items))
+		return ok && (a == b || !a.open && !b.open && r.sameAll(a.items, b.items, depth+1))
 	case *filePath:
 		b, ok := b.(*filePath)
 		return ok && *a == *b
@@ -178,12 +186,12 @@ func comparable(v value) bool {
 	return false
 }
 
-func sameAll(a, b []value) bool {
+func (r *Run) sameAll(a, b []value, depth int) bool {
 	if len(a) != len(b) {
 		return false
 	}
 	for i := range a {
-		if !same(a[i], b[i]) {
+		if !r.sameWithin(a[i], b[i], depth) {
 			return false
 		}
 	}
@@ -191,8 +199,10 @@ func sameAll(a, b []value) bool {
 }
 
 // hashKey returns a text that two known hashable values share if they are equal. ok is
-// false for unknown and unhashable values.
-func hashKey(v value) (key string, ok bool) {
+// false for unknown and unhashable values, and for large tuples.
+func hashKey(v value) (key string, ok bool) { return hashWithin(v, 0) }
+
+func hashWithin(v value, depth int) (key string, ok bool) {
 	switch v := v.(type) {
 	case nil:
 		return "n", true
@@ -218,8 +228,11 @@ func hashKey(v value) (key string, ok bool) {
 		var b strings.Builder
 		b.WriteString("t")
 		for _, item := range v.items {
-			k, ok := hashKey(item)
-			if !ok || b.Len() > maxText {
+			if depth > maxWithin {
+				return "", false
+			}
+			k, ok := hashWithin(item, depth+1)
+			if !ok || b.Len()+len(k) > 2*maxText {
 				return "", false
 			}
 			fmt.Fprintf(&b, "%d:%s", len(k), k)
@@ -234,20 +247,32 @@ func hashKey(v value) (key string, ok bool) {
 }
 
 // equal compares two values as == does; known is false if the result is not known.
-func equal(a, b value) (eq, known bool) {
+func (r *Run) equal(a, b value) (eq, known bool) { return r.equalWithin(a, b, 0) }
+
+// equalWithin compares two values that are in depth containers. Lists can have themselves as items, and
+// a few lines make containers whose parts are the same ones 2**60 times.
+func (r *Run) equalWithin(a, b value, depth int) (eq, known bool) {
+	r.spend(1)
+	if depth > maxWithin || r.stop != "" {
+		return false, false
+	}
 	switch x := a.(type) {
 	case *unknown:
 		return false, false
+	case string:
+		if y, ok := b.(string); ok {
+			return x == y, true
+		}
 	case *list:
 		if y, ok := b.(*list); ok {
 			if x.open || y.open {
 				return false, false
 			}
-			return equalAll(x.items, y.items)
+			return r.equalAll(x.items, y.items, depth+1)
 		}
 	case *tuple:
 		if y, ok := b.(*tuple); ok {
-			return equalAll(x.items, y.items)
+			return r.equalAll(x.items, y.items, depth+1)
 		}
 	case *set, *dict:
 		if typeName(a) == typeName(b) {
@@ -296,13 +321,13 @@ func isPlain(v value) bool {
 	return false
 }
 
-func equalAll(a, b []value) (eq, known bool) {
+func (r *Run) equalAll(a, b []value, depth int) (eq, known bool) {
 	if len(a) != len(b) {
 		return false, true
 	}
 	known = true
 	for i := range a {
-		e, k := equal(a[i], b[i])
+		e, k := r.equalWithin(a[i], b[i], depth)
 		if k && !e {
 			return false, true
 		}
@@ -375,8 +400,30 @@ func str(v value) (text string, known bool) {
 	return repr(v)
 }
 
+// str returns str(v). Its length counts as steps of the program.
+func (r *Run) str(v value) (text string, known bool) {
+	text, known = str(v)
+	r.spend(len(text) / quotedBytes)
+	return text, known
+}
+
+// repr returns repr(v). Its length counts as steps of the program.
+func (r *Run) repr(v value) (text string, known bool) {
+	text, known = repr(v)
+	r.spend(len(text) / quotedBytes)
+	return text, known
+}
+
+// quotedBytes are the bytes of repr() that count as a step.
+const quotedBytes = 16
+
 // repr returns repr(v) of constants and containers of them.
-func repr(v value) (text string, known bool) {
+func repr(v value) (text string, known bool) { return reprWithin(v, 0) }
+
+func reprWithin(v value, depth int) (text string, known bool) {
+	if depth > maxWithin {
+		return "…", false
+	}
 	switch v := v.(type) {
 	case nil:
 		return "None", true
@@ -398,26 +445,26 @@ func repr(v value) (text string, known bool) {
 	case byteText:
 		return "b" + quote(string(v)), true
 	case *tuple:
-		text, known = reprAll(v.items)
+		text, known = reprAll(v.items, depth+1)
 		if len(v.items) == 1 {
 			text += ","
 		}
 		return "(" + text + ")", known && v.fields == nil
 	case *list:
-		text, known = reprAll(v.items)
+		text, known = reprAll(v.items, depth+1)
 		return "[" + text + "]", known && !v.open
 	}
 	return "…", false
 }
 
-func reprAll(items []value) (text string, known bool) {
+func reprAll(items []value, depth int) (text string, known bool) {
 	known = true
 	var b strings.Builder
 	for i, item := range items {
 		if b.Len() > maxText {
 			return b.String(), false
 		}
-		t, k := repr(item)
+		t, k := reprWithin(item, depth)
 		if i > 0 {
 			b.WriteString(", ")
 		}
@@ -433,6 +480,8 @@ func quote(s string) string {
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
 		q = `"`
 	}
-	r := strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\t", `\t`, "\r", `\r`, q, `\`+q)
-	return q + r.Replace(s) + q
+	if strings.ContainsAny(s, "\\\n\t\r"+q) {
+		s = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\t", `\t`, "\r", `\r`, q, `\`+q).Replace(s)
+	}
+	return q + s + q
 }
