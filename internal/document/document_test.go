@@ -75,6 +75,8 @@ resource "aws_ecs_task_definition" "t" {
 		"e.hcl":   {"a = " + strings.Repeat("!", maxNested+1) + "true\n", "nest too deeply"},
 		"f.hcl":   {"a = " + strings.Repeat("- /* - */", maxNested+1) + "1\n", "nest too deeply"},
 		"h.hcl":   {"a = b" + strings.Repeat("[*]", maxControls+1) + "\n", "nest too deeply"},
+		"i.hcl":   {"a = \"" + strings.Repeat("%", maxParts+2) + "\"\n", "too many parts"},
+		"j.hcl":   {"a = <<E\n" + strings.Repeat("a\n", maxParts+2) + "E\n", "too many parts"},
 		"g.hcl":   {"a = \"" + strings.Repeat("%{if true}", maxControls+1) + "\"\n", "nest too deeply"},
 	} {
 		if _, err := Read(file, []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {

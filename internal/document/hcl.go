@@ -24,12 +24,28 @@ const (
 // parser goes through once for each that it is in. A * between numbers counts as well.
 const maxControls = 1000
 
+// maxParts limits the parts of a text in HCL: its lines, and each % and $ that is not the beginning of
+// something. The parser goes through those that it has for each that comes next.
+const maxParts = 4000
+
 // chained reports whether a text in HCL has more than maxNested signs (! or -) in front of one
-// another, or more than maxControls controls of templates and splats.
+// another, more than maxControls controls of templates and splats, or a text of more than maxParts parts.
 func chained(text []byte, file string) bool {
 	tokens, _ := hclsyntax.LexConfig(text, file, hcl.InitialPos)
 	signs, controls := 0, 0
+	parts := []int{0} // of the texts that are open
 	for _, t := range tokens {
+		last := &parts[len(parts)-1]
+		switch t.Type {
+		case hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc:
+			parts = append(parts, 0)
+		case hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc:
+			if len(parts) > 1 {
+				parts = parts[:len(parts)-1]
+			}
+		case hclsyntax.TokenStringLit, hclsyntax.TokenQuotedLit, hclsyntax.TokenTemplateInterp:
+			*last++
+		}
 		switch t.Type {
 		case hclsyntax.TokenBang, hclsyntax.TokenMinus:
 			signs++
@@ -40,7 +56,7 @@ func chained(text []byte, file string) bool {
 		default:
 			signs = 0
 		}
-		if signs > maxNested || controls > maxControls {
+		if signs > maxNested || controls > maxControls || *last > maxParts {
 			return true
 		}
 	}
@@ -52,7 +68,7 @@ func chained(text []byte, file string) bool {
 // (`var.NAME`), and Terraform's locals have these values.
 func readHCL(file string, text []byte) (*yaml.Node, error) {
 	if chained(text, file) {
-		return nil, errors.New("its values nest too deeply")
+		return nil, errors.New("its values nest too deeply, or have too many parts")
 	}
 	f, found := hclsyntax.ParseConfig(text, file, hcl.InitialPos)
 	if found.HasErrors() {
