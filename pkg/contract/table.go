@@ -54,10 +54,8 @@ func sentence(base, says string) string {
 	return code(base) + ": " + cell(says)
 }
 
-var escape = strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "|", `\|`, "#", `\#`, "!", `\!`, "@", "&#64;", "~", `\~`, "`", "&#96;", "://", ":&#47;&#47;")
-
 // cell returns text for a cell of a table, without marks.
-func cell(s string) string { return escape.Replace(plain.Line(s)) }
+func cell(s string) string { return plain.Markdown(plain.Line(s)) }
 
 // code returns text as a code span, also in a cell: a bar ends a cell even in a span, and a
 // backtick the span.

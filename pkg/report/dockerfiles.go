@@ -334,5 +334,5 @@ func dockerfilesMarkdown(w io.Writer, d *Dockerfiles, o Options) error {
 
 // cell returns a text for a cell of a Markdown table.
 func cell(s string) string {
-	return strings.NewReplacer("|", "\\|", "<", "&lt;", "`", "'", "*", "\\*", "_", "\\_", "[", "\\[", "@", "&#64;").Replace(clean(s))
+	return plain.Markdown(strings.ReplaceAll(clean(s), "`", "'"))
 }

@@ -257,18 +257,18 @@ func code(s string) string {
 	return fence + s + fence
 }
 
-// prose returns text as Markdown that keeps its code spans and escapes other marks.
+// prose returns text as Markdown that keeps its code spans and escapes other marks. Only single backticks
+// make a span: of two and three others, CommonMark takes those for a span that have the same number.
 func prose(s string) string {
-	parts := strings.Split(clean(s), "`")
-	if len(parts)%2 == 0 { // an odd number of backticks: there is no code span
-		return escapeMarkdown.Replace(strings.Join(parts, "'"))
+	s = clean(s)
+	parts := strings.Split(s, "`")
+	if len(parts)%2 == 0 || strings.Contains(s, "``") {
+		return plain.Markdown(strings.Join(parts, "'"))
 	}
 	for i := range parts {
 		if i%2 == 0 {
-			parts[i] = escapeMarkdown.Replace(parts[i])
+			parts[i] = plain.Markdown(parts[i])
 		}
 	}
 	return strings.Join(parts, "`")
 }
-
-var escapeMarkdown = strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "|", `\|`, "#", `\#`, "!", `\!`, "@", "&#64;", "~", `\~`, "://", ":&#47;&#47;")

@@ -650,7 +650,7 @@ func SetMarkdown(w io.Writer, s *Set, o Options) error {
 		if err := Markdown(&one, d, o); err != nil {
 			return err
 		}
-		if !fits(&b, fmt.Sprintf("\n<details><summary>%s</summary>\n\n%s\n</details>\n", escapeMarkdown.Replace(names[i]), one.Bytes())) {
+		if !fits(&b, fmt.Sprintf("\n<details><summary>%s</summary>\n\n%s\n</details>\n", plain.Markdown(names[i]), one.Bytes())) {
 			left++
 		}
 	}
