@@ -106,3 +106,22 @@ func TestWorkflowRights(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesAreNoOptions: the recipes give lint the names of files after `--`. A commit may have a file that
+// is named --output=Makefile.dockerfile.
+func TestNamesAreNoOptions(t *testing.T) {
+	for file, line := range map[string]string{
+		"ci/husky/pre-commit":    "imgcheck lint --\n",
+		"ci/lefthook.yml":        "imgcheck lint -- {staged_files}\n",
+		".pre-commit-hooks.yaml": "entry: imgcheck lint\n  args: [--]",
+		"action.yml":             "-- $FILES",
+	} {
+		b, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(b), line) {
+			t.Errorf("%s has no %q", file, line)
+		}
+	}
+}
