@@ -69,6 +69,9 @@ func TestHostileValues(t *testing.T) {
 		"the text of a list":  loop(list, "__import__(str(a))"),
 		"a formatted list":    loop(list, "__import__('%s' % a)"),
 		"an f-string of it":   loop(list, "__import__(f'{a}')"),
+		"a list and a tuple":  loop(list+"\nb = tuple(a)", "if a == b: import one"),
+		"sets of sets":        loop(list+"\nb = set(a)", "if b == set(b): import one"),
+		"a long key":          loop(list+"\nb = (tuple(a),)\nd = {b: 1}", "if d[b]: import one"),
 		"classes of others":   "class A: pass\nfor i in range(16000):\n  for j in range(16000):\n    class A(A): pass\nA().x\n",
 		"the classes of many": loop("class A: pass\na = (int,) * 16000", "if isinstance(A(), a): import one"),
 	} {

@@ -240,6 +240,7 @@ func (r *Run) iterate(v value) (items []value, more string) {
 		}
 		return v.items, ""
 	case *set:
+		r.spend(len(v.items))
 		if v.open {
 			return v.items, "a set that is not known"
 		}

@@ -232,7 +232,7 @@ func hashWithin(v value, depth int) (key string, ok bool) {
 				return "", false
 			}
 			k, ok := hashWithin(item, depth+1)
-			if !ok || b.Len()+len(k) > 2*maxText {
+			if !ok || b.Len()+len(k) > maxKey {
 				return "", false
 			}
 			fmt.Fprintf(&b, "%d:%s", len(k), k)
@@ -270,9 +270,15 @@ func (r *Run) equalWithin(a, b value, depth int) (eq, known bool) {
 			}
 			return r.equalAll(x.items, y.items, depth+1)
 		}
+		if isPlain(b) {
+			return false, true
+		}
 	case *tuple:
 		if y, ok := b.(*tuple); ok {
 			return r.equalAll(x.items, y.items, depth+1)
+		}
+		if isPlain(b) {
+			return false, true
 		}
 	case *set, *dict:
 		if typeName(a) == typeName(b) {
