@@ -162,7 +162,7 @@ func TestLintNamedIndex(t *testing.T) {
 	}
 }
 
-// TestLintAbsentBase: an image that the registry does not have is told from one out of reach.
+// TestLintAbsentBase: lint tells an image that the registry does not have from one out of reach.
 func TestLintAbsentBase(t *testing.T) {
 	server, err := imagetest.Registry()
 	if err != nil {

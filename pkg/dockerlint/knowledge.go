@@ -46,7 +46,7 @@ type tables struct {
 	// published.
 	CUDASources  []*Compiled `yaml:"cuda_sources"`
 	AbsentImages []*Images   `yaml:"absent_images"`
-	// Published are images that nobody but their publisher builds.
+	// Published are images that their publisher alone builds.
 	Published []*Images `yaml:"published_images"`
 	// PyPIBuilds says for which CUDA PyPI's wheels are built.
 	PyPIBuilds []*Built `yaml:"pypi_builds"`

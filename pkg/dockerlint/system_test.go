@@ -8,7 +8,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/packs"
 )
 
-// What the files of a base image tell goes before what its tag does.
+// TestSystemOfBase: the files of a base image go before its tag.
 func TestSystemOfBase(t *testing.T) {
 	k := knowledge(t)
 	files := func(names ...string) map[string]bool {
@@ -121,8 +121,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// A registry that answers makes an error of an image that it does not have, if nobody but its
-// publisher builds it.
+// TestAbsentBase: a registry that answers makes an error of an image that it does not have, if its
+// publisher alone builds it.
 func TestAbsentBase(t *testing.T) {
 	k := knowledge(t)
 	for ref, want := range map[string]map[bool]packs.Severity{

@@ -78,7 +78,7 @@ func (p *argParser) addCommands(r *Run, a *args) value {
 	return p.commands
 }
 
-// argCommands is what add_subparsers returns.
+// argCommands is the result of add_subparsers.
 type argCommands struct {
 	dest    value
 	parsers *names // by their names

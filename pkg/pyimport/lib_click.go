@@ -7,7 +7,7 @@ import (
 
 // Of click and typer, the evaluator knows the commands of a program and their functions, and which
 // of these the first words of the command line name (click/core.py, Group.resolve_command;
-// typer/main.py, get_command). What the functions get as arguments is not known.
+// typer/main.py, get_command). The arguments of the functions are not known.
 
 func init() {
 	table := map[string]func(*Run, *args) value{

@@ -520,7 +520,7 @@ func (r *Run) noDist(name string) value {
 }
 
 // requireDists is pkg_resources.require: it raises if a distribution is not there, or has a release that does not
-// fit. What the distributions require themselves is not looked at.
+// fit. It does not look at the requirements of the distributions themselves.
 func requireDists(r *Run, a *args) value {
 	result := unknownf("the result of require")
 	if a.open {

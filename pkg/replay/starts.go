@@ -450,9 +450,9 @@ func (st *starter) suspects() map[*inventory.Package]bool {
 	return set
 }
 
-// lacks returns a function that reports whether a module lacks a name in the release that an interpreter has: of
+// lacksIn returns a function that reports whether a module lacks a name in the release that an interpreter has: of
 // the package that owns its file, or of the interpreter itself (packs.Names).
-func (st *starter) lacks(in *pyenv.Interpreter) func(module, name, file string) bool {
+func lacksIn(st *starter, in *pyenv.Interpreter) func(module, name, file string) bool {
 	return func(module, name, file string) bool {
 		if !st.gone[module+"."+name] {
 			return false
@@ -484,7 +484,7 @@ func (st *starter) process(j job, steps int) (*pyimport.Run, *pythonHost) {
 		return packs.Built(st.re.packs.Attributes, module, needed)
 	}
 	run := pyimport.New(st.sources, in, host, pyimport.Options{
-		Env: j.env, Cwd: j.options.Cwd, Machine: unameOf[st.re.files.Machine], Given: st.given, Lacks: st.lacks(in), Optimized: j.options.Optimized || j.env["PYTHONOPTIMIZE"] != "", Steps: steps, Built: built,
+		Env: j.env, Cwd: j.options.Cwd, Machine: unameOf[st.re.files.Machine], Given: st.given, Lacks: lacksIn(st, in), Optimized: j.options.Optimized || j.env["PYTHONOPTIMIZE"] != "", Steps: steps, Built: built,
 	})
 	if !j.options.NoSite {
 		run.Site()
