@@ -113,7 +113,7 @@ func (r *resolver) load(p *Policy, name string) (*Policy, error) {
 		if p.found {
 			return LoadFound(name)
 		}
-		return Load(name)
+		return loadRegular(name)
 	}
 	if r.fetch == nil {
 		return nil, errors.New(name + " is not read here")

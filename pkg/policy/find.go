@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -62,6 +63,19 @@ func Load(name string) (*Policy, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return read(name, f)
+}
+
+// loadRegular reads a file that another one names. It waits for no writer of a FIFO.
+func loadRegular(name string) (*Policy, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|trust.Nonblocking, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s is no regular file", name), err)
+	}
 	return read(name, f)
 }
 

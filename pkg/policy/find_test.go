@@ -102,3 +102,18 @@ func (endless) Read(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
+
+// TestExtendsFIFO: a policy that the user names waits for no writer of a FIFO that it extends.
+func TestExtendsFIFO(t *testing.T) {
+	dir := write(t, map[string]string{"named.yaml": "extends: fifo.yaml\n"})
+	if err := syscall.Mkfifo(filepath.Join(dir, "fifo.yaml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Load(filepath.Join(dir, "named.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Resolve(nil); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+		t.Errorf("%v", err)
+	}
+}
