@@ -163,18 +163,6 @@ func (r *Run) isNamespace(m *module) bool {
 	return spec != nil && spec.Kind == pyenv.Namespace
 }
 
-// fromElsewhere reports whether the statement that runs is one of another package's module, of the
-// program or of a function of these, and the module m is loaded: its own package may set its
-// attributes from outside.
-func (r *Run) fromElsewhere(m *module) bool {
-	if m.loading || m.file == "" || m.extension || r.frame == nil || r.frame.module == nil {
-		return false
-	}
-	of, _, _ := strings.Cut(m.name, ".")
-	by, _, _ := strings.Cut(r.frame.module.name, ".")
-	return of != by
-}
-
 // onlyImported reports whether the lines of a package's source that have a word are imports
 // from the package, or take an attribute of what such an import has bound.
 func onlyImported(text []byte, pkg, word string) bool {
