@@ -17,6 +17,10 @@ type class struct {
 	def    *pysource.Class
 	// opaque says why instances may behave in other ways than the body says, or "".
 	opaque string
+	// fields are the annotated names of its body, in order.
+	fields []string
+	// unhashable says that its objects have no hash: those of most dataclasses.
+	unhashable bool
 	// make makes an instance of a class that this package implements.
 	make func(r *Run, c *class, a *args) value
 }
@@ -128,6 +132,7 @@ func (r *Run) execClass(s *pysource.Class) {
 	if r.raised != nil || r.stop != "" {
 		return
 	}
+	c.fields = f.fields
 	for _, name := range c.attrs.order {
 		c.adopt(c.attrs.m[name], f)
 	}

@@ -387,6 +387,9 @@ func (r *Run) execAssign(s *pysource.Assign) {
 		return
 	}
 	v := r.eval(s.Value)
+	if name, ok := s.Targets[0].(*pysource.Name); ok && s.Annotated && r.frame.class {
+		r.frame.fields = append(r.frame.fields, name.ID)
+	}
 	for _, t := range s.Targets {
 		if r.raised != nil || r.stop != "" {
 			return

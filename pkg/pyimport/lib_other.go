@@ -219,18 +219,42 @@ func (d *dispatcher) register(r *Run, a *args) value {
 }
 
 // dataclass is dataclasses.dataclass: instances get an __init__ that is not followed.
-func dataclass(_ *Run, a *args) value {
-	mark := func(_ *Run, b *args) value {
+func dataclass(r *Run, a *args) value {
+	mark := func(r *Run, b *args) value {
 		v, _ := b.get(0, "")
-		if c, ok := v.(*class); ok && c.opaque == "" {
+		c, ok := v.(*class)
+		if !ok {
+			return v
+		}
+		r.checkDefaults(c)
+		if c.opaque == "" {
 			c.opaque = "a dataclass"
 		}
+		eq, given := a.kw["eq"]
+		frozen, unsafe := a.kw["frozen"], a.kw["unsafe_hash"]
+		c.unhashable = !a.open && (!given || eq == true) && (frozen == nil || frozen == false) && (unsafe == nil || unsafe == false) && !c.has("__hash__")
 		return v
 	}
 	if len(a.pos) == 1 {
-		return mark(nil, a)
+		return mark(r, a)
 	}
 	return &builtin{"dataclass", mark}
+}
+
+// checkDefaults raises ValueError if a field of a dataclass has a default without a hash: Python 3.11 and later take it
+// for one that changes (dataclasses, _get_field). It passes over lists, dicts and sets, which each release
+// refuses.
+func (r *Run) checkDefaults(c *class) {
+	if r.in.Major != 3 || r.in.Minor < 11 || !r.certain() {
+		return
+	}
+	for _, name := range c.fields {
+		v, _ := c.attrs.get(name)
+		if i, ok := v.(*instance); ok && i.of.unhashable {
+			r.raise("ValueError", "mutable default <class '"+i.of.module+"."+i.of.name+"'> for field "+name+" is not allowed: use default_factory")
+			return
+		}
+	}
 }
 
 // wraps is functools.wraps: the function gets the name of the wrapped one.

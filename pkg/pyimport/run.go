@@ -530,6 +530,7 @@ type frame struct {
 	outer  *frame // of the function's definition, for closures; nil for a module's
 	caller *frame
 	class  bool
+	fields []string        // of a class: its annotated names
 	global map[string]bool // names declared global
 	free   map[string]bool // names declared nonlocal
 	result value

@@ -56,12 +56,13 @@ type (
 		Names  []Alias
 	}
 	// Assign is `a = b = value`, `a: int = value`, or `a += value` with Op "+". A bare
-	// annotation has no Value.
+	// annotation has no Value. Annotated says that there is an annotation; of a reduced text, in classes.
 	Assign struct {
 		Pos
-		Targets []Expr
-		Op      string
-		Value   Expr
+		Targets   []Expr
+		Op        string
+		Value     Expr
+		Annotated bool
 	}
 	// ExprStmt is an expression as a statement.
 	ExprStmt struct {

@@ -272,7 +272,7 @@ perhaps = np.char.array if Seed else np.strings.array
 from typing import Union
 np.random
 class A:#8
- x=np.random.Generator
+ x:?=np.random.Generator
  if np.linalg:
   np.fft
 #: Seed later perhaps
@@ -752,7 +752,7 @@ a.f("a.module",?)#4
 @a.register#6
 def g(?):return ?
 class C(a.B):
- x=a.field(1)
+ x:?=a.field(1)
 `},
 	} {
 		got := string(Reduce([]byte(c.src)))

@@ -176,7 +176,7 @@ func (p *parser) assign(line Pos) Stmt {
 	case t.text == ":":
 		p.at++
 		p.annotation(p.starOrNamed())
-		s := &Assign{Pos: line, Targets: []Expr{first}}
+		s := &Assign{Pos: line, Targets: []Expr{first}, Annotated: true}
 		if p.accept("=") {
 			s.Value = p.list(p.starOrNamed)
 		}

@@ -26,8 +26,8 @@ func (r *reducer) keepTouched() {
 		case other:
 			touched = r.touch(l, r.bytesOf(l)[l.equal:], modules, touched)
 		case classLine:
-			if l.mode != dropped {
-				continue // its bases are kept
+			if l.mode != dropped || l.parent >= 0 {
+				continue // its bases are kept, or it is one of the names that a try binds
 			}
 			if bases := basesOf(r.bytesOf(l)); bases != nil {
 				touched = r.touch(l, bases, modules, touched)

@@ -68,7 +68,7 @@ func (r *reducer) write(l *logical) {
 	case l.kind == defLine:
 		w.def()
 	case l.kind == other && l.flags&(assigns|joined) == assigns:
-		w.assign(int(l.equal))
+		w.assign(int(l.equal), l.fn < 0 && l.flags&inClass != 0)
 	default:
 		w.copy(0, len(text))
 	}
@@ -383,8 +383,9 @@ func stringAfter(src []byte, i int) int {
 	return textEnd(src, i, src[from:i])
 }
 
-// assign writes an assignment, whose last = is at an index, without its annotation.
-func (w *writer) assign(equal int) {
+// assign writes an assignment, whose last = is at an index, without its annotation, which in a class
+// says that the name is a field.
+func (w *writer) assign(equal int, field bool) {
 	text := w.src
 	n := 0
 	for n < len(text) && parts[text[n]] {
@@ -396,6 +397,9 @@ func (w *writer) assign(equal int) {
 	}
 	if n > 0 && colon+1 < len(text) && text[colon] == ':' && text[colon+1] != '=' {
 		w.token(text[:n], true)
+		if field {
+			w.token([]byte(":?"), false)
+		}
 		n = equal
 	} else {
 		n = 0
