@@ -112,6 +112,9 @@ func (f *Fleet) check(kind string) error {
 	if len(strings.Join(f.Images, "\n"))+len(f.Policy) > MaxList {
 		return errors.New("the list of images and the policy are too large for a ConfigMap, which holds 1 MiB: make several fleets of it")
 	}
+	if !utf8.ValidString(f.Policy) {
+		return errors.New("the policy is no text in UTF-8, as a ConfigMap's must be")
+	}
 	if f.Shards == 0 {
 		f.Shards = min((len(f.Images)+perShard-1)/perShard, report.MaxShards)
 		if kind == "github" {
