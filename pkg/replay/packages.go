@@ -86,6 +86,9 @@ func (pa *Packages) OwnerOf(file string) (*inventory.Python, *inventory.Package,
 				}
 			}
 			top, _, _ := strings.Cut(strings.TrimPrefix(file, site+"/"), "/")
+			if pkg := onlyWith(wheels, strings.TrimSuffix(top, ".py")); pkg != nil {
+				return p, pkg, wheels
+			}
 			for _, name := range []string{inventory.Normalize(top), inventory.Normalize(top) + "-gpu"} {
 				if pkg := wheels[name]; pkg != nil {
 					return p, pkg, wheels
@@ -94,6 +97,19 @@ func (pa *Packages) OwnerOf(file string) (*inventory.Python, *inventory.Package,
 		}
 	}
 	return nil, nil, nil
+}
+
+// onlyWith returns the wheel that has a top-level module, or nil if none or several have it.
+func onlyWith(wheels WheelSet, module string) (of *inventory.Package) {
+	for _, pkg := range wheels {
+		if slices.Contains(pkg.Modules(), module) {
+			if of != nil {
+				return nil
+			}
+			of = pkg
+		}
+	}
+	return of
 }
 
 // BuildOf returns what a package of an environment says about its own build (version.py),
