@@ -58,7 +58,7 @@ func modulesLost(pass *Pass) []Finding {
 	var list []Finding
 	ends := endsByModule(pass)
 	for p, pkg := range pass.Packages.EachWheel() {
-		lost := lostModulesOf(pass, pkg)
+		lost := lostModulesOf(pass, p, pkg)
 		for i := range lost {
 			lost[i].ends = ends[lost[i].module]
 		}
@@ -69,16 +69,38 @@ func modulesLost(pass *Pass) []Finding {
 	return list
 }
 
-// lostModulesOf returns the modules of a wheel that cannot be imported, in the order of their files.
-func lostModulesOf(pass *Pass, pkg *inventory.Package) []lostModule {
+// lostModulesOf returns the modules of an environment's wheel that cannot be imported, in the order of their files.
+func lostModulesOf(pass *Pass, p *inventory.Python, pkg *inventory.Package) []lostModule {
 	var lost []lostModule
 	for _, file := range slices.Sorted(maps.Keys(pkg.Files)) {
-		if m, ok := lostModuleAt(pass, pkg.Dir, file, pkg.Files[file]); ok {
+		if m, ok := lostModuleAt(pass, pkg.Dir, file, pkg.Files[file]); ok && !(m.gone && hasOther(pass, p, pkg, file)) {
 			lost = append(lost, m)
 		}
 	}
 	return lost
 }
+
+// hasOther reports whether a wheel has a module also in another file, where the one that is gone is not known to be that
+// for the environment's Python: Debian's RECORDs list a file for each release for which a package was built.
+func hasOther(pass *Pass, p *inventory.Python, pkg *inventory.Package, gone string) bool {
+	of := moduleRelease.FindStringSubmatch(path.Base(gone))
+	if of == nil || p.Version == "3."+of[2] {
+		return false
+	}
+	for file := range pkg.Files {
+		other := moduleRelease.FindStringSubmatch(path.Base(file))
+		if file == gone || other == nil || other[1] != of[1] || path.Dir(file) != path.Dir(gone) || p.Version != "" && p.Version != "3."+other[2] {
+			continue
+		}
+		if pass.Image.IsFile(file) {
+			return true
+		}
+	}
+	return false
+}
+
+// moduleRelease matches the file name of an extension module for one release of CPython: _C.cpython-312-….so.
+var moduleRelease = regexp.MustCompile(`^(\w+)\.cpython-3(\d+)\w*-[\w-]+\.so$`)
 
 // endsByModule returns the imports that end Python programs of the image without an error of
 // the loader, by the name of the module that is not there.

@@ -76,8 +76,8 @@ func endsImport(s *replay.Start, f *replay.StartFailure) bool {
 func importsFail(pass *Pass) []Finding {
 	lost := map[string]bool{}
 	if len(endsByModule(pass)) > 0 {
-		for _, pkg := range pass.Packages.EachWheel() {
-			for _, m := range lostModulesOf(pass, pkg) {
+		for p, pkg := range pass.Packages.EachWheel() {
+			for _, m := range lostModulesOf(pass, p, pkg) {
 				lost[m.module] = true
 			}
 		}
