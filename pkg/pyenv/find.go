@@ -239,6 +239,12 @@ const minStdlib = 40
 // a module or a name proves nothing.
 func (in *Interpreter) Partial() bool { return in.find.partial() }
 
+// IsStandard reports whether a file is one of the standard library: below its directory, and not in one of packages.
+func (in *Interpreter) IsStandard(file string) bool {
+	rest, below := strings.CutPrefix(file, in.StdLib+"/")
+	return below && !strings.Contains(rest, "-packages/")
+}
+
 func (f *finder) partial() bool {
 	f.sketched.Do(func() { f.isSketch = f.sketch() })
 	return f.isSketch

@@ -39,7 +39,7 @@ type excText struct {
 	text  string
 	vague bool // parts of the text are not known
 	args  []value
-	doubt string // of the exception when it was caught: that which raises it once more has it, too
+	doubt string // that of the exception when it was caught, which a later raise of the object keeps
 }
 
 // newClass returns a class with its MRO: depth first, with each class at its last place. C3

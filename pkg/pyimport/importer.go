@@ -439,11 +439,7 @@ func (r *Run) execFile(m *module, f *pysource.File) {
 // mayNotRead reports whether the interpreter may not read, or know, something in a module's file. The standard
 // library is that of the interpreter, which reads it.
 func (r *Run) mayNotRead(m *module) bool {
-	if r.in.Implementation != "cpython" || r.in.Major != 3 || r.in.StdLib == "" || m.file == "" {
-		return false
-	}
-	rest, ok := strings.CutPrefix(m.file, r.in.StdLib+"/")
-	return !ok || strings.Contains(rest, "-packages/")
+	return r.in.Implementation == "cpython" && r.in.Major == 3 && r.in.StdLib != "" && m.file != "" && !r.in.IsStandard(m.file)
 }
 
 // unread raises SyntaxError if the interpreter does not read a file.

@@ -103,8 +103,8 @@ type Options struct {
 	Machine string
 	// Lacks reports whether a module of a file, or of the interpreter if that is "", lacks a name in the release
 	// that is installed, as is known from elsewhere; nil for none. Only of such a name does a read fail for
-	// certain, as an import of it does: a source that was written in place of another one may leave out
-	// what only other modules read.
+	// certain, as an import of it does: a source that stands in for another one may leave out names that
+	// only other modules read.
 	Lacks func(module, name, file string) bool
 	// Optimized says that the interpreter leaves out assert statements.
 	Optimized bool

@@ -141,7 +141,7 @@ func (f *Failure) is(o *Failure) bool {
 // extension modules for other libraries (_tkinter).
 func (r *Run) fromStandard(n *Node, f *Failure) bool {
 	n = failedIn(n, f)
-	return n.Failed.is(f) && strings.HasPrefix(n.At, r.in.StdLib+"/") && !strings.Contains(n.At, "-packages/")
+	return n.Failed.is(f) && r.in.IsStandard(n.At)
 }
 
 // lacksName matches the text of an import of a name that a package lacks, with the package.

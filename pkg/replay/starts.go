@@ -54,7 +54,7 @@ type starter struct {
 	known   map[imported]*followed // the imports of frameworks
 	left    []*Start               // that are too many
 	given   []string               // programs, packs.Given
-	gone    map[string]bool        // names of modules, packs.Names
+	lacking *lacking               // names that releases do not have
 	spent   atomic.Int64           // steps of all that were followed
 }
 
@@ -68,15 +68,7 @@ func newStarter(re *replayer) *starter {
 	for _, row := range re.packs.Given {
 		given = append(given, row.Programs...)
 	}
-	gone := map[string]bool{}
-	for _, row := range re.packs.Names {
-		for module, names := range row.Names {
-			for _, name := range names {
-				gone[module+"."+name] = true
-			}
-		}
-	}
-	return &starter{re: re, given: given, gone: gone, sources: pyimport.NewSources(fsys, re.img.Parsed, func(file string) ([]byte, bool) {
+	return &starter{re: re, given: given, lacking: newLacking(re.packs.Names), sources: pyimport.NewSources(fsys, re.img.Parsed, func(file string) ([]byte, bool) {
 		e, _, ok := fsys.Lookup(file)
 		if !ok || e.Type != layers.Regular || e.Content == nil && e.Size > 0 {
 			return nil, false
@@ -450,25 +442,6 @@ func (st *starter) suspects() map[*inventory.Package]bool {
 	return set
 }
 
-// lacksIn returns a function that reports whether a module lacks a name in the release that an interpreter has: of
-// the package that owns its file, or of the interpreter itself (packs.Names).
-func lacksIn(st *starter, in *pyenv.Interpreter) func(module, name, file string) bool {
-	return func(module, name, file string) bool {
-		if !st.gone[module+"."+name] {
-			return false
-		}
-		pkg, release := "python", fmt.Sprintf("%d.%d", in.Major, in.Minor)
-		if rest, own := strings.CutPrefix(file, in.StdLib+"/"); file != "" && (!own || strings.Contains(rest, "-packages/")) {
-			p, of, _ := st.re.ev.Packages.OwnerOf(RealPath(st.re.img.FS, file))
-			if of == nil {
-				return false
-			}
-			pkg, release = of.Name, st.re.ev.Packages.Version(p, of)
-		}
-		return packs.Fitting(st.re.packs.Names, pkg, release, module, name) != ""
-	}
-}
-
 // process starts the interpreter of a job, and runs its site. It returns nil if the image
 // has no such interpreter, or its process does not start.
 func (st *starter) process(j job, steps int) (*pyimport.Run, *pythonHost) {
@@ -484,7 +457,7 @@ func (st *starter) process(j job, steps int) (*pyimport.Run, *pythonHost) {
 		return packs.Built(st.re.packs.Attributes, module, needed)
 	}
 	run := pyimport.New(st.sources, in, host, pyimport.Options{
-		Env: j.env, Cwd: j.options.Cwd, Machine: unameOf[st.re.files.Machine], Given: st.given, Lacks: lacksIn(st, in), Optimized: j.options.Optimized || j.env["PYTHONOPTIMIZE"] != "", Steps: steps, Built: built,
+		Env: j.env, Cwd: j.options.Cwd, Machine: unameOf[st.re.files.Machine], Given: st.given, Lacks: st.lacking.in(in, st.re.ev.Packages), Optimized: j.options.Optimized || j.env["PYTHONOPTIMIZE"] != "", Steps: steps, Built: built,
 	})
 	if !j.options.NoSite {
 		run.Site()
