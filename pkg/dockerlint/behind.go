@@ -1,6 +1,7 @@
 package dockerlint
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -49,7 +50,7 @@ func (w *walk) pythonOf(b behind) (python, dir string) {
 		asked := o.pythonVersion()
 		system := o.value("UV_PYTHON_DOWNLOADS") == "never" || o.value("UV_PYTHON_DOWNLOADS") == "0" || o.value("UV_PYTHON_PREFERENCE") == "only-system" || o.value("UV_NO_MANAGED_PYTHON") != ""
 		if !system && (o.uvPython || has != "" && asked != "" && asked != has) {
-			dir = path.Clean(cmpOr(o.value("UV_PYTHON_INSTALL_DIR"), uvHome))
+			dir = path.Clean(cmp.Or(o.value("UV_PYTHON_INSTALL_DIR"), uvHome))
 			return dir + "/…/bin/python" + asked, dir
 		}
 		if o.uvPython || asked != "" && asked != has {

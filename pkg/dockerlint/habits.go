@@ -460,3 +460,64 @@ func (w *walk) removals() {
 		}
 	}
 }
+
+// stubs judges a last LD_LIBRARY_PATH with the stubs of the toolkit.
+func (w *walk) stubs() {
+	s := w.lastPath
+	if s.line == 0 {
+		return
+	}
+	for dir := range strings.SplitSeq(s.value, ":") {
+		if stubDir.MatchString(dir) {
+			w.say("stubs-in-library-path", "env", s.line, values{"dir": dir})
+			return
+		}
+	}
+}
+
+var stubDir = regexp.MustCompile(`^/usr/local/cuda[^/:]*(/targets/[^/]+)?/lib(64)?/stubs/?$`)
+
+// capabilities judges what of the driver is not mounted and the file's packages or program need.
+func (w *walk) capabilities() {
+	needs, line, column := "", 0, 0
+	for _, in := range w.installs {
+		for i := range in.wheels {
+			if x := &in.wheels[i]; !x.maybe && listed(w.VideoPackages, x.name) {
+				needs, line, column = x.name, x.line, x.column
+			}
+		}
+	}
+	for _, st := range []*dockerfile.Step{w.cmd, w.entry} {
+		if st == nil {
+			continue
+		}
+		if m := videoWords.FindString(strings.Join(st.Words, " ")); m != "" {
+			needs, line = "`"+m+"`", st.Line
+		}
+	}
+	if needs == "" {
+		return
+	}
+	value, known := w.scope.Get("NVIDIA_DRIVER_CAPABILITIES")
+	set := 0
+	for _, s := range w.variables {
+		if s.value == "NVIDIA_DRIVER_CAPABILITIES" {
+			set = s.line
+		}
+	}
+	words := strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+	if !known || slices.Contains(words, "all") || slices.Contains(words, "video") || len(words) == 0 {
+		return
+	}
+	v := values{"needs": needs, "value": value, "line": strconv.Itoa(line)}
+	if set == 0 {
+		v["base"] = w.from.Ref
+		f := w.finding("driver-part-missing", "base", line, v)
+		f.Column = column
+		w.add(f)
+		return
+	}
+	w.say("driver-part-missing", "env", set, v)
+}
+
+var videoWords = regexp.MustCompile(`\b(?:h264_nvenc|hevc_nvenc|av1_nvenc|h264_cuvid|hevc_cuvid)\b`)

@@ -1,6 +1,7 @@
 package dockerlint
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -148,7 +149,7 @@ func (w *walk) targetOf(in *install) (on Target) {
 		on.Python = ""
 		for _, v := range w.venvs {
 			if v.path == in.python && !v.other && !v.uv {
-				on.Python = cmpOr(v.python, official)
+				on.Python = cmp.Or(v.python, official)
 			}
 		}
 		if on.Python == "" && official == "" && system != nil && w.systemPythons() != nil {
@@ -171,7 +172,7 @@ func (s *SystemPython) named(ref string) bool {
 
 // release returns the release of a package that is installed: the pinned one, or the newest of its
 // index.
-func (x *wheel) release() string { return cmpOr(x.version, x.taken) }
+func (x *wheel) release() string { return cmp.Or(x.version, x.taken) }
 
 // assume makes a finding about a release that an index named a warning at most.
 func (f *Finding) assume(x *wheel) {

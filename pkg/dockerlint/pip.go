@@ -10,6 +10,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/pylock"
 )
 
@@ -350,5 +351,36 @@ func (in *install) lines(w *walk, name, from string, list []string, depth int, n
 			where += ":" + strconv.Itoa(i+1)
 		}
 		in.require(line, in.line, in.column, where)
+	}
+}
+
+// ownPython are texts of a file that may install into another Python than the distribution's, or
+// take its mark away.
+var ownPython = []string{"break-system-packages", "BREAK_SYSTEM_PACKAGES", "EXTERNALLY-MANAGED", "externally-managed", "break_system", "get-pip", "conda", "mamba", "pyenv", "virtualenv", "activate", "pipx", "altinstall", "deadsnakes", "PIP_TARGET", "PIP_PREFIX", "VIRTUAL_ENV", "pip.conf", "rye", "hatch", "PYTHONUSERBASE", "pip config", "asdf", "mise"}
+
+// refuses judges an install by the pip of a distribution that keeps its Python for itself.
+func (w *walk) refuses() {
+	ref := strings.TrimPrefix(strings.TrimPrefix(w.from.Ref, "docker.io/"), "library/")
+	if w.programs != "" || !packs.MatchAny(w.PythonElsewhere, ref) || w.says(ownPython) || w.systemPythons() == nil || len(w.brought) > 0 || w.uvPython {
+		return
+	}
+	i := slices.IndexFunc(w.SystemPythons, func(s *SystemPython) bool { return s.Managed && s.named(ref) })
+	if i < 0 {
+		return
+	}
+	for _, in := range w.installs {
+		if in.elsewhere || in.maybe || in.env != "" || in.python != "" && in.python != w.SystemPythons[i].Python || !pipName.MatchString(in.command.name()) && !pythonName.MatchString(in.command.name()) {
+			continue
+		}
+		x := wheel{name: "its packages", line: in.line, column: in.column}
+		if len(in.wheels) > 0 {
+			x = in.wheels[0]
+		}
+		f := w.finding("pip-refuses", "managed", x.line, values{"package": x.name, "base": w.from.Ref, "from": strconv.Itoa(w.from.Line)})
+		if f.Column = x.column; w.base == nil {
+			f.Severity, f.Because = packs.Warning, "the base was not read ("+w.why+")"
+		}
+		w.add(f)
+		return
 	}
 }

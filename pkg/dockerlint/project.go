@@ -1,6 +1,7 @@
 package dockerlint
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -25,7 +26,7 @@ func (w *walk) project(c command) *install {
 	in := &install{command: c, known: w.Knowledge}
 	switch name := c.name(); {
 	case name == "uv" && first(args) == "sync":
-		in.python = w.at(cmpOr(w.value("UV_PROJECT_ENVIRONMENT"), ".venv"), true)
+		in.python = w.at(cmp.Or(w.value("UV_PROJECT_ENVIRONMENT"), ".venv"), true)
 		if in.python != "" {
 			w.venvs = append(w.venvs, venv{path: in.python, line: c.line, uv: true, other: option(args, "-p", "--python") != ""})
 		}
@@ -47,13 +48,6 @@ func (w *walk) project(c command) *install {
 		return nil
 	}
 	return in
-}
-
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // option returns the value of the first of some options, or "".

@@ -1391,8 +1391,8 @@ func (r *reducer) process(i int32) {
 	})
 }
 
-// keepTruth keeps the methods of a class that say whether its objects are true or equal: what is left out of
-// a class has the default.
+// keepTruth keeps the methods of a class that say whether its objects are true or equal. The evaluation gives a
+// class without such a method Python's default.
 func (r *reducer) keepTruth(class int32) {
 	for i := class + 1; i < r.lines[class].after; i = max(i+1, r.lines[i].after) {
 		l := &r.lines[i]
