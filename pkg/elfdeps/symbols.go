@@ -641,18 +641,20 @@ func (p *reader) symbols() {
 	out.First = min(out.First, n+1)
 	out.Table = make([]byte, 0, n*symbolSize)
 	named, few := 0, n == 0 || runsWithin(p.strtab, maxNamed/n)
+	ended := uint64(bytes.LastIndexByte(p.strtab, 0) + 1) // a loader reads a name behind it to a NUL beyond the table
 	for i := 1; i <= n; i++ {
 		r := p.record(s.syms[i*entry:])
 		if 2*i+2 <= len(s.versym) {
 			r.version = p.order.Uint16(s.versym[2*i:])
 		}
 		out.Table = r.append(out.Table)
-		if at := uint64(r.name); !few && at < uint64(len(p.strtab)) {
-			end := bytes.IndexByte(p.strtab[at:], 0)
-			if end < 0 {
-				end = len(p.strtab) - int(at)
-			}
-			named += end
+		at := uint64(r.name)
+		if at >= ended && at < uint64(len(p.strtab)) {
+			p.unread("symbol table", errors.New("has a name without an end"))
+			return
+		}
+		if !few && at < ended {
+			named += bytes.IndexByte(p.strtab[at:], 0)
 		}
 		if named > maxNamed {
 			p.unread("symbol table", fmt.Errorf("has more than %d MiB of names", maxNamed>>20))

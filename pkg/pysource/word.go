@@ -58,12 +58,12 @@ func newWordSet(list string) *wordSet {
 // lengthBit is the bit of a length in the tables of a wordSet.
 func lengthBit(n int) uint32 { return 1 << min(n, 31) }
 
-// has reports whether a word is in the set. The word is not empty.
+// has reports whether a word is in the set.
 func (s *wordSet) has(word []byte) bool { return s.mayHave(word) && s.words[string(word)] }
 
-// mayHave reports whether the tables of the set have a word, which is not empty.
+// mayHave reports whether the tables of the set have a word.
 func (s *wordSet) mayHave(word []byte) bool {
-	return s.first[word[0]]&s.last[word[len(word)-1]]&lengthBit(len(word)) != 0
+	return len(word) > 0 && s.first[word[0]]&s.last[word[len(word)-1]]&lengthBit(len(word)) != 0
 }
 
 // nameTable numbers the names of a source from 0, one source after the other. It is a hash
