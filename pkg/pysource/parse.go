@@ -662,7 +662,7 @@ func (p *parser) matchCase() Case {
 	return Case{Pattern: "?", Body: p.statement(nil)}
 }
 
-// pattern skips a pattern and returns its text.
+// pattern skips a pattern and returns its text. Only its tokens are checked.
 func (p *parser) pattern() string {
 	var b strings.Builder
 	depth := 0
@@ -671,6 +671,7 @@ func (p *parser) pattern() string {
 		if depth == 0 && (p.isOp(":") || p.isOp("if")) {
 			break
 		}
+		p.bad = p.bad || t.kind == tokBad
 		if t.kind == tokOp && strings.Contains("([{", t.text) {
 			depth++
 		} else if t.kind == tokOp && strings.Contains(")]}", t.text) {
