@@ -371,7 +371,7 @@ func sameTables(f *elf.File, b []byte) bool {
 	if f.Class == elf.ELFCLASS32 && f.Type == elf.ET_REL {
 		return false
 	}
-	strtab, strsz, ended := uint64(0), uint64(0), false
+	strtab, strsz, ended := uint64(0), uint64(1<<64-1), false // without DT_STRSZ, no loader knows where the strings end
 	word := 8
 	if f.Class == elf.ELFCLASS32 {
 		word = 4

@@ -86,7 +86,7 @@ func basesOf(text []byte) []byte {
 	if i < 0 {
 		return nil
 	}
-	return text[i+1 : bracketEnd(text, i)-1]
+	return text[i+1 : max(i+1, bracketEnd(text, i)-1)] // the bracket may have no end
 }
 
 // defaults returns the defaults of the parameters of a function.
