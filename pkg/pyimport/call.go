@@ -62,6 +62,8 @@ type args struct {
 	pos  []value
 	kw   map[string]value
 	open bool // there may be others
+	// written reports that they are those of a call in a source, so that the function refuses what does not fit.
+	written bool
 }
 
 // get returns an argument by position or name; ok is false if it is not given.
@@ -187,9 +189,18 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 	}
 	if r.depth == 0 {
 		r.budget = r.steps + maxCall
+		defer r.newBasis()()
+		if f.name == "__init__" && len(a.pos) > 0 {
+			if i, ok := a.pos[0].(*instance); ok { // it is new
+				i.attrs.call = r.basis.call
+			}
+		}
 		before := r.survived
 		r.survived = survivor{of: r.handedOn(a)}
 		defer func() { r.survived = before }()
+	}
+	if f.inherited(a) {
+		r.basis.older = true
 	}
 	vars := r.newNames()
 	if !r.bind(f, a, vars) {
@@ -215,6 +226,9 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 		}
 	})
 	r.depth--
+	if r.raised != nil && fr.partial != "" {
+		r.basis.older = true
+	}
 	if r.givenUp {
 		if r.depth == 0 {
 			r.givenUp = false
@@ -224,7 +238,7 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 	}
 	if e := r.raised; e != nil && r.depth == 0 && e.from == nil && (e.after == nil || e.after.Cause == nil) && r.survived.explains(e) && r.certain() {
 		e.after = r.survived.of
-	} else if e != nil && r.depth == 0 && e.from == nil && e.after == nil && !e.ended && e.of.of.builtinBase() != "SystemExit" && !r.expectedHere(e) {
+	} else if e != nil && r.depth == 0 && e.from == nil && e.after == nil && !e.ended && !r.believes(e) && e.of.of.builtinBase() != "SystemExit" && !r.expectedHere(e) {
 		// A value that was followed wrongly is likelier than a function that fails. An
 		// exception of a module's statements is as certain as where the program imports it itself.
 		r.raised = nil
@@ -244,66 +258,9 @@ func (f *frame) outerFunction() *frame {
 	return f
 }
 
-// bind assigns the arguments of a call to the parameters. It reports false if they do not
-// fit.
-func (r *Run) bind(f *function, a *args, vars *names) bool {
-	used := 0
-	taken := map[string]bool{}
-	for i, p := range f.params {
-		switch {
-		case p.Star == "*":
-			if p.Name != "" {
-				vars.put(p.Name, r.restArgs(a, used))
-			}
-			used = max(used, len(a.pos))
-			continue
-		case p.Star == "**":
-			vars.put(p.Name, r.restNamed(a, taken))
-			continue
-		}
-		taken[p.Name] = true
-		if v, ok := a.kw[p.Name]; ok {
-			vars.put(p.Name, v)
-			continue
-		}
-		switch {
-		case used < len(a.pos) && !p.KeywordOnly:
-			vars.put(p.Name, a.pos[used])
-			used++
-		case a.open:
-			vars.put(p.Name, unknownf("an argument"))
-		default:
-			vars.put(p.Name, f.defaults[i])
-		}
-	}
-	return true
-}
-
-func (r *Run) restArgs(a *args, used int) value {
-	if a.open {
-		return unknownf("arguments")
-	}
-	t := &tuple{}
-	if used < len(a.pos) {
-		t.items = a.pos[used:]
-	}
-	return t
-}
-
-func (r *Run) restNamed(a *args, taken map[string]bool) value {
-	d := r.newDict()
-	d.open = a.open
-	for _, k := range sortedKeys(a.kw) {
-		if !taken[k] {
-			r.setKey(d, k, a.kw[k])
-		}
-	}
-	return d
-}
-
 // evalArgs evaluates the arguments of a call.
 func (r *Run) evalArgs(list []pysource.Arg) *args {
-	a := &args{}
+	a := &args{written: true}
 	for _, arg := range list {
 		v := r.eval(arg.Value)
 		if r.raised != nil || r.stop != "" {

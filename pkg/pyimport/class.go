@@ -282,6 +282,7 @@ func (r *Run) classAttr(c *class, name string) value {
 		return c.name
 	}
 	v, ok := c.find(name)
+	r.readsAttr(c, name)
 	switch v := v.(type) {
 	case *classMethod:
 		return &method{self: c, fn: v.fn}
@@ -303,9 +304,11 @@ func (r *Run) classAttr(c *class, name string) value {
 // instanceAttr returns an attribute of an instance.
 func (r *Run) instanceAttr(i *instance, name string) value {
 	cv, onClass := i.of.find(name)
+	r.readsAttr(i.of, name)
 	if p, ok := cv.(*property); ok {
 		return r.call(p.get, &args{pos: []value{i}})
 	}
+	r.reads(i.attrs)
 	if v, ok := i.attrs.get(name); ok {
 		return v
 	}

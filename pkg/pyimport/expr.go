@@ -149,6 +149,7 @@ func (r *Run) evalCall(x *pysource.Call) value {
 	v := r.call(f, a)
 	if isUnknown(f) {
 		r.escape(a)
+		r.mayMake(a)
 	}
 	return v
 }

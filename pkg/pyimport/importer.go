@@ -377,10 +377,10 @@ func (r *Run) setOrigin(m *module, spec *pyenv.Spec) {
 
 // execModule executes the code of a module.
 func (r *Run) execModule(m *module, spec *pyenv.Spec) {
-	depth, left := r.depth, r.budget-r.steps // the steps of a call are its own
-	r.depth = 0
+	depth, left, of := r.depth, r.budget-r.steps, r.basis // the steps of a call are its own
+	r.depth, r.basis = 0, basis{}
 	defer func() {
-		r.depth, r.budget = depth, r.steps+left
+		r.depth, r.budget, r.basis = depth, r.steps+left, of
 		m.opens = m.names.opens
 		if r.raised != nil {
 			r.raised.ended = true

@@ -11,6 +11,7 @@ func openFile(r *Run, a *args) value {
 	mode, given := a.text(1, "mode")
 	reads := ok && (!given || strings.HasPrefix(mode, "r"))
 	if !reads {
+		r.mayAppearAt(name)
 		return &fileObject{}
 	}
 	if is, known := r.exists(name); known && !is {

@@ -25,7 +25,8 @@ func init() {
 		"fsdecode":          identity,
 		"walk":              walk,
 		"scandir":           scandir,
-		"makedirs":          notKnown("makedirs"),
+		"makedirs":          makesFiles,
+		"mkdir":             makesFiles,
 		"get_exec_path":     notKnown("get_exec_path"),
 		"_exit":             exitProgram,
 		"add_dll_directory": notKnown("add_dll_directory"),
@@ -50,6 +51,10 @@ func init() {
 	functions("genericpath", map[string]func(*Run, *args) value{
 		"exists": pathFunctions["exists"], "isfile": pathFunctions["isfile"], "isdir": pathFunctions["isdir"],
 		"getmtime": notKnown("getmtime"), "getsize": notKnown("getsize"),
+	})
+	functions("shutil", map[string]func(*Run, *args) value{
+		"copytree": makesFiles, "copy": makesFiles, "copy2": makesFiles, "copyfile": makesFiles, "move": makesFiles,
+		"unpack_archive": makesFiles, "make_archive": makesFiles,
 	})
 	functions("glob", map[string]func(*Run, *args) value{"glob": globFiles, "iglob": globFiles})
 	functions("fnmatch", map[string]func(*Run, *args) value{"fnmatch": fnmatch, "fnmatchcase": fnmatch})
@@ -122,7 +127,66 @@ func (r *Run) exists(p string) (is, known bool) {
 	if _, _, ok := r.src.fs.Lookup(p); ok {
 		return true, true
 	}
-	return false, !volatile(p)
+	r.readsAbsent(p)
+	return false, !r.mayAppear(p)
+}
+
+// makesFiles is a function that makes one of the files that its arguments name.
+func makesFiles(r *Run, a *args) value {
+	r.mayMake(a)
+	r.madeAny = r.madeAny || a.open
+	return unknownf("what makes files")
+}
+
+// mayMake notes that a call of something unknown, or of what makes files, gets paths: from then on it is not known
+// whether these files, and those below them, are absent.
+func (r *Run) mayMake(a *args) {
+	for _, v := range a.pos {
+		r.mayAppearAt(v)
+	}
+	for _, v := range a.kw {
+		r.mayAppearAt(v)
+	}
+}
+
+// maxMade is the number of files that a program may make; with more, any file may be there.
+const maxMade = 1000
+
+func (r *Run) mayAppearAt(v value) {
+	switch v := v.(type) {
+	case *filePath:
+		r.mayAppearAt(v.text)
+	case string:
+		if len(v) < 256 && len(r.made) < maxMade {
+			if r.made == nil {
+				r.made = map[string]bool{}
+			}
+			r.made[r.absolute(v)] = true
+			for _, word := range strings.Fields(v) { // of a command
+				r.made[r.absolute(word)] = true
+			}
+		}
+	case *list:
+		for _, item := range v.items[:min(len(v.items), 100)] {
+			if s, ok := item.(string); ok {
+				r.mayAppearAt(s)
+			}
+		}
+	}
+}
+
+// mayAppear reports whether a file that the image does not have may be there when the program asks.
+func (r *Run) mayAppear(p string) bool {
+	if volatile(p) || r.madeAny || len(r.made) >= maxMade {
+		return true
+	}
+	r.spend(len(r.made) / 16)
+	for made := range r.made {
+		if p == made || strings.HasPrefix(p, made+"/") || strings.HasPrefix(made, p+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // volatile reports whether a path is where the kernel or the runtime puts files.
@@ -146,8 +210,11 @@ func (r *Run) existsValue(p string) value {
 func (r *Run) isDir(p string) value {
 	p = r.absolute(p)
 	e, _, ok := r.src.fs.Lookup(p)
-	if !ok && volatile(p) {
+	if !ok && r.mayAppear(p) {
 		return unknownf("whether %s is a directory", p)
+	}
+	if !ok {
+		r.readsAbsent(p)
 	}
 	return ok && e.IsDir()
 }
@@ -155,8 +222,11 @@ func (r *Run) isDir(p string) value {
 func (r *Run) isFile(p string) value {
 	p = r.absolute(p)
 	e, _, ok := r.src.fs.Lookup(p)
-	if !ok && volatile(p) {
+	if !ok && r.mayAppear(p) {
 		return unknownf("whether %s is a file", p)
+	}
+	if !ok {
+		r.readsAbsent(p)
 	}
 	return ok && e.Mode.IsRegular() && !e.IsDir()
 }
@@ -490,12 +560,19 @@ func (r *Run) pathsOf(texts []string) value {
 	return r.own(l)
 }
 
+// madeHere is a method that makes the file.
+var madeHere = ofPath(func(r *Run, p *filePath, _ *args) value {
+	r.mayAppearAt(p)
+	return unknownf("what makes a file")
+})
+
 var pathMethods = map[string]func(*Run, *args) value{
-	"resolve":     ofPath(func(r *Run, p *filePath, _ *args) value { return newPath(r.realpath(p.text)) }),
-	"absolute":    ofPath(func(r *Run, p *filePath, _ *args) value { return newPath(joinPath([]string{r.opt.Cwd, p.text})) }),
-	"exists":      ofPath(func(r *Run, p *filePath, _ *args) value { return r.existsValue(p.text) }),
-	"is_file":     ofPath(func(r *Run, p *filePath, _ *args) value { return r.isFile(p.text) }),
-	"is_dir":      ofPath(func(r *Run, p *filePath, _ *args) value { return r.isDir(p.text) }),
+	"resolve":  ofPath(func(r *Run, p *filePath, _ *args) value { return newPath(r.realpath(p.text)) }),
+	"absolute": ofPath(func(r *Run, p *filePath, _ *args) value { return newPath(joinPath([]string{r.opt.Cwd, p.text})) }),
+	"exists":   ofPath(func(r *Run, p *filePath, _ *args) value { return r.existsValue(p.text) }),
+	"is_file":  ofPath(func(r *Run, p *filePath, _ *args) value { return r.isFile(p.text) }),
+	"is_dir":   ofPath(func(r *Run, p *filePath, _ *args) value { return r.isDir(p.text) }),
+	"mkdir":    madeHere, "touch": madeHere, "write_text": madeHere, "write_bytes": madeHere, "symlink_to": madeHere,
 	"is_absolute": ofPath(func(_ *Run, p *filePath, _ *args) value { return strings.HasPrefix(p.text, "/") }),
 	"as_posix":    ofPath(func(_ *Run, p *filePath, _ *args) value { return p.text }),
 	"__fspath__":  ofPath(func(_ *Run, p *filePath, _ *args) value { return p.text }),

@@ -20,7 +20,8 @@ func init() {
 }
 
 // inShell is a call of subprocess that leaves the command to a shell: the result is not known.
-func inShell(r *Run, _ *args) value {
+func inShell(r *Run, a *args) value {
+	r.mayMake(a)
 	r.note(RunsProgram)
 	return unknownf("the result of a program")
 }

@@ -37,6 +37,7 @@ func (e *environ) has(name string) (is, known bool) {
 		return false, false
 	}
 	if !ok {
+		e.run.basis.older = true
 		e.run.lacks(name)
 	}
 	return ok, e.vars.open == ""
@@ -62,6 +63,7 @@ func (r *Run) forgo(name string) {
 // get returns a variable; ok is false if it is not set.
 func (e *environ) get(name string) (v value, ok bool) {
 	v, ok = e.vars.get(name)
+	e.run.basis.older = e.run.basis.older || !ok && name != "PATH" // docker run may set it
 	if !ok && e.vars.open != "" {
 		return unknownf("the variable %s", name), true
 	}

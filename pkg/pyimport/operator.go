@@ -70,6 +70,7 @@ func (r *Run) getattr(v value, name string) value {
 		return r.typeOf(v)
 	}
 	if m, ok := methods[typeName(v)+"."+name]; ok {
+		r.reads(v)
 		return &method{self: v, fn: m}
 	}
 	return unknownf("%s of a %s", name, typeName(v))
@@ -230,6 +231,7 @@ func (r *Run) typeOf(v value) value {
 
 // iterate returns the items of an iterable. more says why there may be others, or "".
 func (r *Run) iterate(v value) (items []value, more string) {
+	r.reads(v)
 	switch v := v.(type) {
 	case *tuple:
 		return v.items, ""
@@ -492,6 +494,7 @@ func (r *Run) setOp(op string, x, y *set) value {
 
 // truth returns whether an object is true, which its __bool__ says if it has one.
 func (r *Run) truth(v value) (is, known bool) {
+	r.reads(v)
 	i, ok := v.(*instance)
 	if !ok || !i.of.known() {
 		return truth(v)
@@ -699,6 +702,7 @@ func (r *Run) orderAll(a, b []value, depth int) (c int, known bool) {
 
 // contains evaluates `v in of`.
 func (r *Run) contains(of, v value) (is, known bool) {
+	r.reads(of)
 	switch c := of.(type) {
 	case string:
 		if s, ok := v.(string); ok {
@@ -753,6 +757,7 @@ func (r *Run) contains(of, v value) (is, known bool) {
 
 // getItem evaluates v[index].
 func (r *Run) getItem(v, index value) value {
+	r.reads(v)
 	switch v := v.(type) {
 	case *unknown:
 		if s, ok := index.(*slice); ok {

@@ -157,9 +157,13 @@ type Run struct {
 	branch   *branch
 	branches int
 	depth    int
-	survived survivor // of the function called last from a module's top level
-	budget   int      // the number of steps at which the outermost call is given up
-	givenUp  bool     // it was
+	basis    basis           // of the exceptions of the call from a module's top level
+	calls    int             // of functions, from top levels
+	made     map[string]bool // files that the program may make (mayMake)
+	madeAny  bool            // or any other
+	survived survivor        // of the function called last from a module's top level
+	budget   int             // the number of steps at which the outermost call is given up
+	givenUp  bool            // it was
 	frame    *frame
 	tries    []tryLevel
 	node     *Node

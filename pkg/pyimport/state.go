@@ -10,7 +10,10 @@ import (
 // values that were made in the branch need none.
 
 // mark is the part of a mutable value that says which branches have kept it.
-type mark struct{ born, kept int }
+type mark struct {
+	born, kept int
+	call       int // of the statement of a module that made it (basis)
+}
 
 func (m *mark) marks() *mark { return m }
 
@@ -56,9 +59,9 @@ type outcome struct {
 // born returns the mark of a new mutable value.
 func (r *Run) born() mark {
 	if r.branch == nil {
-		return mark{}
+		return mark{call: r.basis.call}
 	}
-	return mark{born: r.branch.id}
+	return mark{born: r.branch.id, call: r.basis.call}
 }
 
 // change must be called before a mutable value is changed.

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// TestSurvived checks that a function which raises after it has caught the loader's
-// failures fails for certain, and that one which raises for another reason may.
+// TestSurvived checks that what a function raises after it has caught the loader's failures
+// has them as its cause, and that what it raises for another reason has none.
 func TestSurvived(t *testing.T) {
 	for _, c := range []struct{ name, body, want string }{
 		{"after a failure", `
@@ -20,12 +20,12 @@ def load():
             continue
     raise RuntimeError("no library")
 load()
-`, "RuntimeError: no library"},
+`, "RuntimeError: no library after a.so: cannot open shared object file"},
 		{"without one", `
 def check():
     raise RuntimeError("no licence")
 check()
-`, ""},
+`, "RuntimeError: no licence"},
 		{"after a failure of another call", `
 import ctypes
 def load():
@@ -37,7 +37,7 @@ def check():
     raise RuntimeError("no licence")
 load()
 check()
-`, ""},
+`, "RuntimeError: no licence"},
 		{"in a function that gets the exception", `
 import ctypes
 def tell(e):
@@ -46,7 +46,7 @@ try:
     ctypes.CDLL("/site/a.so")
 except OSError as e:
     tell(e)
-`, "RuntimeError: no library: a.so: cannot open shared object file"},
+`, "RuntimeError: no library: a.so: cannot open shared object file after a.so: cannot open shared object file"},
 		{"in a function that gets something else", `
 import ctypes
 def tell(e):
@@ -55,7 +55,7 @@ try:
     ctypes.CDLL("/site/a.so")
 except OSError as e:
     tell(1)
-`, ""},
+`, "RuntimeError: no library"},
 	} {
 		r := testRun(t, &txtar.Archive{Files: []txtar.File{
 			{Name: "m.py", Data: []byte(c.body)},
@@ -64,6 +64,9 @@ except OSError as e:
 		got := ""
 		if f := r.Import("m").Failed; f != nil {
 			got = f.Type + ": " + f.Text
+			if f.Cause != nil {
+				got += " after " + f.Cause.Error()
+			}
 		}
 		if got != c.want {
 			t.Errorf("%s: the import fails with %q, not %q", c.name, got, c.want)

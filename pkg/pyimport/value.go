@@ -253,6 +253,8 @@ func (r *Run) equal(a, b value) (eq, known bool) { return r.equalWithin(a, b, 0)
 // a few lines make containers whose parts are the same ones 2**60 times.
 func (r *Run) equalWithin(a, b value, depth int) (eq, known bool) {
 	r.spend(1)
+	r.reads(a)
+	r.reads(b)
 	if depth > maxWithin || r.stop != "" {
 		return false, false
 	}

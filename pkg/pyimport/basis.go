@@ -1,0 +1,82 @@
+package pyimport
+
+import "strings"
+
+// basis is what decides about the call of a function by a statement of a module. An exception that the call raises
+// is believed if arguments, constants, files and variables of the environment alone decide it: a container or an
+// object that was made before the call may have got more from statements that the reduction has left out (a registry,
+// a cache, settings).
+type basis struct {
+	// call numbers the calls from 1; 0 is what statements of modules make.
+	call  int
+	older bool // something that was made before it decides, too
+}
+
+// follow begins the call of a function by a statement of a module, and returns what ends it.
+func (r *Run) newBasis() (end func()) {
+	before := r.basis
+	r.calls++
+	r.basis = basis{call: r.calls}
+	return func() { r.basis = before }
+}
+
+// reads notes that the call that is followed reads from a value.
+func (r *Run) reads(v value) {
+	if r.basis.call == 0 || r.basis.older {
+		return
+	}
+	switch v := v.(type) {
+	case mutable:
+		r.basis.older = v.marks().call != r.basis.call
+	case *instance:
+		if v.payload != nil {
+			r.reads(v.payload)
+		}
+	case *moduleDict, *sysModules, *generator, *lazyTable:
+		r.basis.older = true
+	}
+}
+
+// readsAbsent notes that the call that is followed asks for a file that is not there. Outside of packages the program may
+// make it, or a volume may have it.
+func (r *Run) readsAbsent(p string) {
+	if !strings.Contains(r.absolute(p), "-packages/") {
+		r.basis.older = true
+	}
+}
+
+// readsAttr notes that the call that is followed takes an attribute of a class. Another one may replace that of a base,
+// and others than functions may be set from outside.
+func (r *Run) readsAttr(c *class, name string) {
+	v, ok := c.find(name)
+	if r.basis.call == 0 || r.basis.older || !ok {
+		return
+	}
+	_, own := c.attrs.get(name)
+	switch v.(type) {
+	case *function, *classMethod, *staticMethod, *property:
+		r.basis.older = !own
+	default:
+		r.basis.older = true
+	}
+}
+
+// inherited reports whether a function is called as a method that the class of its object has from another class. The
+// reduction may have left out a method of the class itself.
+func (f *function) inherited(a *args) bool {
+	if f.of == nil || len(a.pos) == 0 {
+		return false
+	}
+	switch self := a.pos[0].(type) {
+	case *instance:
+		return self.of != f.of
+	case *class:
+		return self != f.of
+	}
+	return false
+}
+
+// believes reports whether the exception that a call from a statement of a module raises is certain.
+func (r *Run) believes(e *exception) bool {
+	return r.certain() && !r.basis.older && e.doubt == "" && !e.vague
+}

@@ -1,0 +1,182 @@
+package pyimport
+
+import (
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+// TestBasis checks which exceptions of functions that a module calls are certain: those that arguments and
+// constants decide, and not those for which something else may have happened before, or may be given to the
+// container.
+func TestBasis(t *testing.T) {
+	for _, c := range []struct{ name, body, want string }{
+		{"arguments decide", `
+def check(v):
+    major = int(v.split(".")[0])
+    if major < 5:
+        raise RuntimeError("too old: " + v)
+check("4.2.1")
+`, "RuntimeError: too old: 4.2.1"},
+		{"a list that the call makes", `
+def check(v):
+    parts = []
+    parts.append(v)
+    if len(parts) != 2:
+        raise ValueError("not two: " + parts[0])
+check("a")
+`, "ValueError: not two: a"},
+		{"an object that the call makes", `
+class Settings:
+    def __init__(self, kind):
+        self.kind = kind
+        if self.kind != "a":
+            raise ValueError("no " + self.kind)
+Settings("b")
+`, "ValueError: no b"},
+		{"a program that is not there", `
+import shutil
+def check():
+    if shutil.which("nvcc") is None:
+        raise OSError("no nvcc")
+check()
+`, "OSError: no nvcc"},
+		{"a registry", `
+R = {}
+def get(n):
+    if n not in R:
+        raise KeyError(n)
+get("a")
+`, ""},
+		{"an object with a registry", `
+class Registry:
+    def __init__(self):
+        self.modules = {}
+    def build(self, n):
+        if n not in self.modules:
+            raise KeyError(n)
+R = Registry()
+R.build("a")
+`, ""},
+		{"settings", `
+class Settings:
+    configured = False
+s = Settings()
+def use():
+    if not s.configured:
+        raise RuntimeError("no settings")
+use()
+`, ""},
+		{"a method of a base", `
+class B:
+    def __init__(self):
+        raise NotImplementedError
+class D(B):
+    pass
+D()
+`, ""},
+		{"an attribute of a base", `
+class B:
+    backend = None
+class D(B):
+    def __init__(self):
+        if self.backend is None:
+            raise RuntimeError("no backend")
+D()
+`, ""},
+		{"a variable", `
+import os
+def check():
+    if not os.environ.get("API_KEY", ""):
+        raise RuntimeError("set API_KEY")
+check()
+`, ""},
+		{"a directory", `
+import os
+def check(d):
+    if not os.path.isdir(d):
+        raise RuntimeError("no directory")
+check("/data")
+`, ""},
+		{"after a condition that is not known", `
+import torch
+def check(a):
+    if torch.cuda.is_available():
+        return
+    raise RuntimeError("no GPU")
+check(1)
+`, ""},
+		{"a directory, in the module", `
+import os
+if not os.path.isdir("/data"):
+    raise RuntimeError("no directory")
+`, "RuntimeError: no directory"},
+		{"a directory that the module makes", `
+import os
+os.makedirs("/data/cache", exist_ok=True)
+if not os.path.isdir("/data"):
+    raise RuntimeError("no directory")
+`, ""},
+		{"a directory that a program may make", `
+import os
+os.system("mkdir -p /data")
+if not os.path.isdir("/data"):
+    raise RuntimeError("no directory")
+`, ""},
+		{"a directory that a path makes", `
+import os, pathlib
+pathlib.Path("/data").mkdir()
+if not os.path.isdir("/data"):
+    raise RuntimeError("no directory")
+`, ""},
+		{"a directory that is copied to somewhere", `
+import os, shutil
+def names(): return ["/data"]
+shutil.copytree("/a", *names(), **unknown)
+if not os.path.isdir("/data"):
+    raise RuntimeError("no directory")
+`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) { wantFailure(t, c.body, c.want) })
+	}
+}
+
+// TestArguments checks the texts for arguments that a function does not take against those of CPython 3.11.
+func TestArguments(t *testing.T) {
+	for _, c := range []struct{ name, body, want string }{
+		{"another name", "def f(a, b=1): pass\nf(1, c=2)\n", "TypeError: f() got an unexpected keyword argument 'c'"},
+		{"none", "def f(a, b=1): pass\nf()\n", "TypeError: f() missing 1 required positional argument: 'a'"},
+		{"three are missing", "def f(a, b, c): pass\nf()\n", "TypeError: f() missing 3 required positional arguments: 'a', 'b', and 'c'"},
+		{"two are missing", "def f(a, b, c): pass\nf(1)\n", "TypeError: f() missing 2 required positional arguments: 'b' and 'c'"},
+		{"too many", "def f(a, b=1): pass\nf(1, 2, 3)\n", "TypeError: f() takes from 1 to 2 positional arguments but 3 were given"},
+		{"one too many", "def f(): pass\nf(1)\n", "TypeError: f() takes 0 positional arguments but 1 was given"},
+		{"too many with a name", "def f(a, *, k): pass\nf(1, 2, k=3)\n", "TypeError: f() takes 1 positional argument but 2 positional arguments (and 1 keyword-only argument) were given"},
+		{"a name is missing", "def f(a, *, k): pass\nf(1)\n", "TypeError: f() missing 1 required keyword-only argument: 'k'"},
+		{"a method", "class C:\n    def m(self, a): pass\nC().m()\n", "TypeError: C.m() missing 1 required positional argument: 'a'"},
+		{"handed on", "def f(*a, **k): return g(*a, **k)\ndef g(x): return x\nf(1, z=2)\n", "TypeError: g() got an unexpected keyword argument 'z'"},
+		{"caught", "def f(): pass\ntry:\n    f(1)\nexcept TypeError:\n    pass\n", ""},
+		{"a name among others", "def f(a, **k): pass\nf(1, c=2)\n", ""},
+		{"a class method of its own kind", "class C:\n    def __init_subclass__(cls): pass\nC.__init_subclass__()\n", ""},
+		{"a method of a base", "class B:\n    def __init__(self, a): pass\nclass D(B): pass\nD()\n", ""},
+		{"a decorator", "import functools\ndef d(fn):\n    @functools.wraps(fn)\n    def w(*a): return fn(1, *a)\n    return w\n@d\ndef f(one, a): return a\nf(2)\n", ""},
+		{"by position alone", "def f(a, /, b): pass\nf(1, b=2)\n", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) { wantFailure(t, c.body, c.want) })
+	}
+}
+
+// wantFailure imports a module of a body and compares why it fails.
+func wantFailure(t *testing.T, body, want string) {
+	t.Helper()
+	files := []txtar.File{{Name: "m.py", Data: []byte(body)}, {Name: "os.py", Data: []byte("import posixpath as path\nenviron = makedirs = None\n")}}
+	for _, name := range []string{"posixpath.py", "shutil.py", "pathlib.py", "functools.py"} {
+		files = append(files, txtar.File{Name: name, Data: []byte("exists = isdir = which = copytree = Path = wraps = None\n")})
+	}
+	got := ""
+	if f := testRun(t, &txtar.Archive{Files: files}).Import("m").Failed; f != nil {
+		got = f.Type + ": " + f.Text
+	}
+	if got != want {
+		t.Errorf("the import fails with %q, not %q", got, want)
+	}
+}
