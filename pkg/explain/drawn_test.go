@@ -87,11 +87,13 @@ func TestDrawn(t *testing.T) {
 		{"drawn-26.jsonl", 97, 99, 0},
 		{"drawn-27.jsonl", 96, 96, 3},
 		{"drawn-28.jsonl", 80, 95, 0},
+		{"drawn-29.jsonl", 95, 99, 0},
 		{"practice-1.jsonl", 98, 98, 0},
 		{"practice-2.jsonl", 93, 94, 2},
 		{"practice-3.jsonl", 97, 100, 0},
 		{"practice-4.jsonl", 93, 97, 0},
 		{"practice-5.jsonl", 82, 97, 0},
+		{"practice-6.jsonl", 90, 96, 0},
 	} {
 		s := mark(t, x, lines[drawn](t, c.name))
 		t.Logf("%s: %s", c.name, s)
