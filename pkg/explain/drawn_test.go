@@ -88,6 +88,7 @@ func TestDrawn(t *testing.T) {
 		{"drawn-27.jsonl", 96, 96, 3},
 		{"drawn-28.jsonl", 80, 95, 0},
 		{"drawn-29.jsonl", 95, 99, 0},
+		{"drawn-30.jsonl", 99, 99, 0},
 		{"practice-1.jsonl", 98, 98, 0},
 		{"practice-2.jsonl", 93, 94, 2},
 		{"practice-3.jsonl", 97, 100, 0},

@@ -59,7 +59,7 @@ func TestFirst(t *testing.T) {
 		"nvidia-container-cli: initialization error: WSL environment detected but no adapters were found":                                                "no-gpu-on-host",
 		"Auto-detected mode as 'legacy': WSL environment detected but no adapters were found: unknown":                                                   "no-gpu-on-host",
 		"Error response from daemon: unknown or invalid runtime name: nvidia":                                                                            "toolkit-not-set-up",
-		"Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=all":                                                                     "toolkit-not-set-up",
+		"Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=all":                                                                     "cdi-description",
 		"OCI runtime create failed: runc create failed: unable to start container process: exec: \"serve\": executable file not found in $PATH: unknown": "broken-entrypoint",
 		"ModuleNotFoundError: No module named 'selective_scan_cuda'":                                                                                     "extension-not-built",
 		"ImportError: /x/lib_ext.so: undefined symbol: THCudaMalloc":                                                                                     "torch-extension-mismatch",
