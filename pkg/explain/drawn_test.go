@@ -153,12 +153,12 @@ func TestQuiet(t *testing.T) {
 }
 
 // TestDrawnQuiet reads lines of healthy runs, and lines of other domains that resemble errors of
-// GPU images, drawn in two rounds without a look at the patterns. None has a certain answer.
+// GPU images, drawn in three rounds without a look at the patterns. None has a certain answer.
 func TestDrawnQuiet(t *testing.T) {
 	x := explainer(t)
 	type line struct{ Text, Kind string }
-	list := slices.Concat(lines[line](t, "innocent-6.jsonl"), lines[line](t, "innocent-7.jsonl"))
-	if len(list) < 125 {
+	list := slices.Concat(lines[line](t, "innocent-6.jsonl"), lines[line](t, "innocent-7.jsonl"), lines[line](t, "innocent-8.jsonl"))
+	if len(list) < 240 {
 		t.Errorf("%d texts", len(list))
 	}
 	answered := map[string]int{}
@@ -174,7 +174,7 @@ func TestDrawnQuiet(t *testing.T) {
 		}
 	}
 	t.Logf("with an answer: %v", answered)
-	if answered["healthy"] > 5 || answered["lookalike"] > 30 {
+	if answered["healthy"] > 5 || answered["lookalike"] > 37 {
 		t.Errorf("with an answer: %v", answered)
 	}
 }
