@@ -170,6 +170,7 @@ type writer struct {
 	src, out          []byte
 	brackets, strings int
 	space             bool // a blank or a comment was skipped
+	number            bool // the last token begins with a digit: `0in` is a number and a word
 	word              bool // the last token is a name or a number
 	value             bool // the last token ends an expression: a call or an index may follow
 	raises            bool // the line raises an exception: of its text, the beginning is kept
@@ -228,13 +229,13 @@ func (w *writer) token(b []byte, word bool) {
 	if w.space && len(w.out) > 0 {
 		last := w.out[len(w.out)-1]
 		switch {
-		case word && parts[last], isDigit(last) && b[0] == '.', !word && last == b[0] && isOperator(last), b[0] == '=' && !parts[last]:
+		case word && parts[last], (isDigit(last) || w.number) && b[0] == '.', !word && last == b[0] && isOperator(last), b[0] == '=' && !parts[last]:
 			w.out = append(w.out, ' ')
 		}
 	}
 	w.space = false
 	w.out = append(w.out, b...)
-	w.word = word
+	w.word, w.number = word, isDigit(b[0])
 }
 
 // isOperator reports whether a byte may be a part of an operator with the next one.
