@@ -2,8 +2,8 @@
 // files, the targets of docker buildx bake in HCL and JSON, and devcontainer.json.
 //
 // It opens no files itself: [OfFiles] asks its caller for those that a Compose file includes,
-// extends or overrides. A value that a variable decides which the file does not know is in
-// [Build.Why], and so are bake's matrices.
+// extends or overrides. A value that a variable or a function decides which the file does not know is in
+// [Build.Why].
 package builds
 
 import (
@@ -156,10 +156,10 @@ func (r *reader) bake(root *yaml.Node) {
 	for _, name := range names {
 		n := t.nodes[name]
 		switch whole := t.inherited(name, 0); {
-		case get(n, "matrix") != nil:
-			r.unknown(name, n.Line, "it is made of a matrix")
 		case whole == nil:
 			r.unknown(name, n.Line, "what it inherits is not known")
+		case get(n, "matrix") != nil:
+			r.matrix(name, n, whole)
 		default:
 			r.add(name, whole, "")
 		}

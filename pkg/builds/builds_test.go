@@ -95,14 +95,28 @@ target "a" {
 }
 target "loop" { inherits = ["loop"] }
 target "none" { inherits = ["else"] }
-target "m" { matrix = { x = ["1", "2"] } }
+target "m" {
+  name = "m-${x}-${item.flavor}"
+  matrix = {
+    x = ["1", "2"]
+    item = [{ flavor = "cpu", base = "ubuntu:22.04" }, { flavor = "gpu", base = CUDA }]
+  }
+  context = item.flavor
+  target = "${item.flavor}-final"
+  args = { X = x, BASE = item.base, UP = upper(x), PAIR = "${x}/${item.flavor}" }
+}
+target "many" { matrix = { x = XS } }
 target "f" { context = lower("X") }
 `, `3 _common: app/Dockerfile in app CUDA=12.4.1 PY=3.12
 7 a: app/Dockerfile.gpu in app CUDA=12.4.1 PY=3.13
 12 loop:  in  (what it inherits is not known)
 13 none:  in  (what it inherits is not known)
-14 m:  in  (it is made of a matrix)
-15 f:  in ${lower("X")} (its context is ${lower("X")})`},
+14 m-1-cpu: cpu/Dockerfile in cpu target cpu-final BASE=ubuntu:22.04 PAIR=1/cpu X=1
+14 m-1-gpu: gpu/Dockerfile in gpu target gpu-final BASE=12.4.1 PAIR=1/gpu X=1
+14 m-2-cpu: cpu/Dockerfile in cpu target cpu-final BASE=ubuntu:22.04 PAIR=2/cpu X=2
+14 m-2-gpu: gpu/Dockerfile in gpu target gpu-final BASE=12.4.1 PAIR=2/gpu X=2
+24 many:  in  (its matrix has too many builds, or values that are not known)
+25 f:  in ${lower("X")} (its context is ${lower("X")})`},
 		{"docker-bake.hcl", "target {", "error: line 1: it is no HCL"},
 		{"compose.yaml", "services: [" + strings.Repeat("[", 1000), "error: its values nest too deeply"},
 		{"compose.yaml", "a: [", "error: it is no YAML"},
@@ -124,6 +138,7 @@ target "f" { context = lower("X") }
 func FuzzOf(f *testing.F) {
 	f.Add("compose.yaml", []byte("services:\n  a:\n    build: {context: ., args: {A: 1}}\n"))
 	f.Add("docker-bake.json", []byte(`{"target": {"a": {"args": {"A": "1"}}}}`))
+	f.Add("docker-bake.hcl", []byte("target \"a\" {\n  name = \"a-${x}\"\n  matrix = { x = [\"1\", \"2\"] }\n  args = { X = x }\n}\n"))
 	f.Add("docker-bake.hcl", []byte("target \"a\" {\n  inherits = [\"b\"]\n}\ntarget \"b\" {\n  args = {A = \"1\"}\n}\n"))
 	f.Add("devcontainer.json", []byte(`{"build": {"dockerfile": "a"}} // x`))
 	f.Fuzz(func(t *testing.T, file string, text []byte) {

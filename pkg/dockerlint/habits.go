@@ -103,6 +103,7 @@ func (w *walk) copy(st *dockerfile.Step) {
 	switch {
 	case st.From >= 0:
 		w.copyStage(st, words, to)
+	case st.FromRef != "" && w.programImage(st.FromRef):
 	case st.FromRef != "":
 		w.unknown = append(w.unknown, Unknown{st.Line, "the files that come from the image " + st.FromRef})
 	case strings.HasSuffix(words[len(words)-1], "/") && to != "/":
@@ -110,6 +111,12 @@ func (w *walk) copy(st *dockerfile.Step) {
 	default:
 		w.copies = append(w.copies, copied{words[:len(words)-1], to})
 	}
+}
+
+// programImage reports whether an image has programs alone, that need no library of it.
+func (w *walk) programImage(ref string) bool {
+	name, _, _ := strings.Cut(ref, "@")
+	return matchImage(w.ProgramImages, name) != nil
 }
 
 // copyStage judges a COPY of another stage: an environment that comes to another path, or, with
@@ -123,6 +130,16 @@ func (w *walk) copyStage(st *dockerfile.Step, words []string, to string) {
 	other := w.other(st.From)
 	sources, known := words[:len(words)-1], to != ""
 	for _, from := range sources {
+		if list := other.written[path.Clean("/"+from)]; list != nil && to != "" {
+			at := to
+			if strings.HasSuffix(words[len(words)-1], "/") || to == w.dir || len(sources) > 1 {
+				at = path.Join(to, path.Base(from))
+			}
+			if w.written == nil {
+				w.written = map[string]func(*install){}
+			}
+			w.written[at] = list
+		}
 		known = known && (w.bringEnvironment(st, other, from, to, len(sources)) || noLibrary(from, to))
 	}
 	if !known {

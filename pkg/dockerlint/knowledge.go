@@ -59,6 +59,8 @@ type tables struct {
 	Glibc241         []*Images `yaml:"glibc_241"`
 	SystemNeeds      []*Unfit  `yaml:"system_needs"`
 	SmallImages      []*Images `yaml:"small_images"`
+	// ProgramImages are images that others copy programs from, which need no library of theirs.
+	ProgramImages []*Images `yaml:"program_images"`
 	// RuntimeCompilers are packages that run a C compiler when they are used, and CompilerPackages
 	// those of a system that bring one.
 	RuntimeCompilers []*Unfit `yaml:"runtime_compilers"`

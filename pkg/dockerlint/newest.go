@@ -86,6 +86,9 @@ func (w *walk) newestOf(in *install, x *wheel) (release, why string) {
 	if w.newestIn == nil {
 		return "", "no index is asked"
 	}
+	if in.constrained {
+		return "", "the constraints are not known"
+	}
 	from, known := in.asks(x)
 	if !known || in.oneIndex && x.ofProject() {
 		return "", "its indexes are not known"

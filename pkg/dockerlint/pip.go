@@ -42,8 +42,12 @@ type install struct {
 	hidden bool
 	// locked is set if it installs no other packages than those of wheels.
 	locked bool
-	// constraints are the releases that constraints files pin, by names.
+	// constraints are the specifiers of constraints files, by names. constrained says that there
+	// are others, which are not known.
 	constraints map[string]string
+	constrained bool
+	// markers are the known values for conditions.
+	markers inventory.MarkerEnv
 	// elsewhere is set if it installs into a directory of its own (--target).
 	elsewhere bool
 	// sources are the addresses of repositories that it builds.
@@ -97,6 +101,9 @@ var pipValues = []string{
 	"--exclude-newer", "--upgrade-package", "-P", "--reinstall-package", "--no-build-isolation-package", "--use-feature", "--use-deprecated",
 }
 
+// pylockName matches the name of a lock of PEP 751.
+var pylockName = regexp.MustCompile(`^pylock\.(?:[^.]+\.)?toml$`)
+
 // pip returns the install that a command is, or nil.
 func (w *walk) pip(c command) *install {
 	words := c.words
@@ -117,21 +124,54 @@ func (w *walk) pip(c command) *install {
 	for len(words) > 0 && strings.HasPrefix(words[0].text, "-") { // options of pip itself
 		words = words[1:]
 	}
-	if len(words) == 0 || words[0].text != "install" {
+	uv := c.name() == "uv"
+	if len(words) == 0 || words[0].text != "install" && (!uv || words[0].text != "sync") {
 		return nil
 	}
-	in.oneIndex = c.name() == "uv"
+	if words[0].text == "sync" { // its files need no -r
+		for i, word := range words {
+			if i > 0 && path.Ext(word.text) != "" && !strings.HasPrefix(word.text, "-") && !slices.Contains(pipValues, words[i-1].text) {
+				words[i].text = "-r" + word.text
+			}
+		}
+	}
+	in.oneIndex, in.markers = uv, w.markers(in)
 	in.options(w, words[1:])
-	in.named(w, c.name() == "uv")
+	in.named(w, uv)
+	in.constrainedBy(w, uv)
 	in.constrain()
 	return in
 }
 
-// constrain takes the releases of constraints for packages without one.
+// constrainedBy reads the constraints that variables name. One that the base sets is of the base.
+func (in *install) constrainedBy(w *walk, uv bool) {
+	name := "PIP_CONSTRAINT"
+	if uv {
+		name = "UV_CONSTRAINT"
+	}
+	value, known := w.scope.Get(name)
+	for _, file := range strings.Fields(value) {
+		if _, _, why := w.contextFile(file); why != "" {
+			in.constrained = true
+		} else {
+			in.constraint(w, file, true)
+		}
+	}
+	in.constrained = in.constrained || !known && slices.ContainsFunc(w.variables, func(s setting) bool { return s.value == name })
+}
+
+// constrain adds the specifiers of constraints to those of the packages.
 func (in *install) constrain() {
 	for i := range in.wheels {
-		if x := &in.wheels[i]; x.version == "" && in.constraints[x.name] != "" && !x.maybe {
-			x.version, x.spec = in.constraints[x.name], "=="+in.constraints[x.name]
+		x := &in.wheels[i]
+		by := in.constraints[x.name]
+		if x.version != "" || by == "" || x.maybe {
+			continue
+		}
+		if v, ok := strings.CutPrefix(by, "=="); ok && !strings.ContainsAny(v, ",*") {
+			x.version, x.spec = v, by
+		} else {
+			x.spec = strings.TrimPrefix(x.spec+","+by, ",")
 		}
 	}
 }
@@ -241,7 +281,7 @@ func (in *install) require(text string, line, column int, where string) {
 	}
 	w := wheel{name: r.Name, extras: extras, spec: strings.ReplaceAll(r.Specifiers, " ", ""), line: line, column: column, where: where}
 	if r.Marker != "" {
-		holds, known := r.Applies(pylock.Linux())
+		holds, known := r.Applies(in.markers)
 		if known && !holds {
 			return
 		}
@@ -287,12 +327,14 @@ func (in *install) constraint(w *walk, name string, known bool) {
 			return
 		}
 		r, err := inventory.ParseRequirement(line)
-		if err != nil || r.Marker != "" {
+		if err != nil || r.Specifiers == "" {
 			continue
 		}
-		if v, ok := strings.CutPrefix(strings.ReplaceAll(r.Specifiers, " ", ""), "=="); ok && !strings.ContainsAny(v, ",*") {
-			in.constraints[r.Name] = v
+		if holds, known := r.Applies(in.markers); r.Marker != "" && (!holds || !known) {
+			in.constrained = in.constrained || !known
+			continue
 		}
+		in.constraints[r.Name] = strings.TrimPrefix(in.constraints[r.Name]+","+strings.ReplaceAll(r.Specifiers, " ", ""), ",")
 	}
 }
 
@@ -315,10 +357,20 @@ func requirementLines(text []byte) (list []string) {
 
 // file reads a requirements file of the context, or a pyproject.toml, which uv takes as well.
 func (in *install) file(w *walk, name string, depth int) {
+	if list := w.written[w.at(name, true)]; list != nil && depth == 0 {
+		before := len(in.wheels)
+		list(in)
+		in.locked = in.locked && before == 0
+		return
+	}
 	text, from, why := w.contextFile(name)
 	switch {
 	case why != "" || depth > maxFilesNested:
 		in.unknown = append(in.unknown, "what "+name+" requires"+why)
+	case pylockName.MatchString(path.Base(name)):
+		before := len(in.wheels)
+		in.list(w, projectFile{name, pylock.Pylock}, pylock.Options{})
+		in.locked = in.locked && before == 0
 	case path.Base(name) == "pyproject.toml":
 		in.list(w, projectFile{name, pylock.Project}, pylock.Options{})
 	default:
@@ -339,9 +391,15 @@ func (in *install) lines(w *walk, name, from string, list []string, depth int, n
 		if strings.HasPrefix(line, "-") {
 			option, value, _ := strings.Cut(strings.Replace(line, "=", " ", 1), " ")
 			value = strings.TrimSpace(value)
-			if option == "-r" || option == "--requirement" {
+			switch option {
+			case "-r", "--requirement":
 				in.file(w, path.Join(path.Dir(name), value), depth+1)
-			} else {
+			case "-c", "--constraint":
+				if !strings.Contains(value, "://") {
+					value = path.Join(path.Dir(name), value)
+				}
+				in.option(w, option, value, true)
+			default:
 				in.option(w, option, value, true)
 			}
 			continue

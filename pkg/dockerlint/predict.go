@@ -331,7 +331,7 @@ func spaced(release string) string {
 // the libraries of none of the releases that pip may take; else nil.
 func (w *walk) newest(x *wheel, python string) *Need {
 	i := slices.IndexFunc(w.Newest, func(n *Newest) bool { return n.Package == x.name })
-	if i < 0 || x.spec != "" || x.version != "" || w.libraries().Wheels[x.name] != "" || packs.MatchAny(w.Newest[i].NotOn, path.Base(w.from.Ref)) || strings.HasPrefix(python, "conda:") || oldPython.MatchString(minorOf.FindString(python)) {
+	if i < 0 || x.spec != "" || w.constrainedIn(x) || x.version != "" || w.libraries().Wheels[x.name] != "" || packs.MatchAny(w.Newest[i].NotOn, path.Base(w.from.Ref)) || strings.HasPrefix(python, "conda:") || oldPython.MatchString(minorOf.FindString(python)) {
 		return nil
 	}
 	row := w.Newest[i]
@@ -353,6 +353,13 @@ func (w *walk) newest(x *wheel, python string) *Need {
 		out.CUDNN = row.Needs[0].CUDNN
 	}
 	return out
+}
+
+// constrainedIn reports whether constraints that are not known may choose a package's release.
+func (w *walk) constrainedIn(x *wheel) bool {
+	return slices.ContainsFunc(w.installs, func(in *install) bool {
+		return in.constrained && slices.ContainsFunc(in.wheels, func(o wheel) bool { return o.name == x.name && o.line == x.line })
+	})
 }
 
 // oldPython matches the releases for which packages have no new wheels.

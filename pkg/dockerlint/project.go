@@ -23,7 +23,7 @@ type projectFile struct {
 // command.
 func (w *walk) project(c command) *install {
 	args, _ := c.args()
-	in := &install{command: c, known: w.Knowledge}
+	in := &install{command: c, known: w.Knowledge, markers: w.markers(nil)}
 	switch name := c.name(); {
 	case name == "uv" && first(args) == "sync":
 		in.python = w.at(cmp.Or(w.value("UV_PROJECT_ENVIRONMENT"), ".venv"), true)
@@ -37,6 +37,19 @@ func (w *walk) project(c command) *install {
 			in.python = ""
 		}
 		w.poetryInstall(in, args[1:])
+	case name == "pdm" && (first(args) == "install" || first(args) == "sync"):
+		in.python = w.at(".venv", true)
+		o := pylock.Options{Groups: optionAll(args, "-G", "--group"), NoDev: slices.Contains(args, "--prod") || slices.Contains(args, "--production")}
+		o.AllGroups = slices.Contains(o.Groups, ":all")
+		if slices.Contains(args, "--no-default") {
+			o.Only = append(o.Only, o.Groups...)
+		}
+		if in.python != "" {
+			w.venvs = append(w.venvs, venv{path: in.python, line: c.line, other: true})
+		}
+		in.list(w, projectFile{path.Join(option(args, "-p", "--project"), cmp.Or(option(args, "-L", "--lockfile"), "pdm.lock")), pylock.PDM}, o)
+	case name == "pipenv" && (first(args) == "install" || first(args) == "sync"):
+		w.pipenv(in, args[1:])
 	case name == "pixi" && (first(args) == "install" || first(args) == "i"):
 		in.python = "pixi"
 		o := pylock.Options{Environment: option(args, "-e", "--environment")}
@@ -106,6 +119,57 @@ func (w *walk) poetryInstall(in *install, args []string) {
 	in.list(w, projectFile{path.Join(option(args, "-C", "--directory", "-P", "--project"), "poetry.lock"), pylock.Poetry}, o)
 }
 
+// pipenv reads Pipfile.lock: https://pipenv.pypa.io/en/latest/commands.html
+func (w *walk) pipenv(in *install, args []string) {
+	in.python = "pipenv"
+	if slices.Contains(args, "--system") || w.value("PIPENV_SYSTEM") == "1" {
+		in.python = ""
+		in.markers = w.markers(in)
+	}
+	for _, a := range args {
+		if !strings.HasPrefix(a, "-") {
+			in.unknown = append(in.unknown, "what pipenv installs besides its lock")
+			return
+		}
+	}
+	o := pylock.Options{}
+	if slices.Contains(args, "--dev") || slices.Contains(args, "-d") {
+		o.Groups = []string{"dev"}
+	}
+	in.list(w, projectFile{"Pipfile.lock", pylock.Pipfile}, o)
+}
+
+// export keeps the requirements file that a command writes from a lock: `uv export`, `poetry
+// export`. It reports whether the command is one.
+func (w *walk) export(c command) bool {
+	args, known := c.args()
+	name := c.name()
+	if (name != "uv" && name != "poetry") || first(args) != "export" {
+		return false
+	}
+	to := cmp.Or(option(args, "-o", "--output", "--output-file"), c.out)
+	if to = w.at(to, known && to != ""); to == "" || c.maybe {
+		return false
+	}
+	at := *w // the directory and the copies of this moment
+	if w.written == nil {
+		w.written = map[string]func(*install){}
+	}
+	w.written[to] = func(in *install) {
+		if name == "uv" {
+			at.uvSync(in, args[1:])
+			return
+		}
+		// `export` has no group but main, without --with
+		o := pylock.Options{Extras: optionAll(args, "-E", "--extras"), Groups: optionAll(args, "--with"), Only: optionAll(args, "--only"), AllExtras: slices.Contains(args, "--all-extras"), AllGroups: slices.Contains(args, "--all-groups")}
+		if len(o.Only) == 0 && !o.AllGroups {
+			o.Only = append([]string{"main"}, o.Groups...)
+		}
+		in.list(&at, projectFile{path.Join(option(args, "-C", "--directory", "-P", "--project"), "poetry.lock"), pylock.Poetry}, o)
+	}
+	return true
+}
+
 var condaNames = []string{"conda", "mamba", "micromamba"}
 
 // condaInstalls reports whether arguments of conda install packages.
@@ -170,7 +234,7 @@ func (in *install) list(w *walk, f projectFile, o pylock.Options) {
 		in.unknown = append(in.unknown, "what "+f.name+" installs"+why)
 		return
 	}
-	o.Markers = w.markers()
+	o.Markers = in.markers
 	list, err := f.parse(text, o)
 	if err != nil {
 		in.unknown = append(in.unknown, fmt.Sprintf("what %s installs: %v", from, err))
@@ -198,11 +262,24 @@ func (in *install) list(w *walk, f projectFile, o pylock.Options) {
 	in.locked = list.Exact
 }
 
-// markers returns the known values for conditions of requirements.
-func (w *walk) markers() inventory.MarkerEnv {
+// markers returns the known values for conditions of the requirements of an install with pip; nil:
+// of another one, whose Python is not known.
+func (w *walk) markers(in *install) inventory.MarkerEnv {
 	env := pylock.Linux()
-	if w.from.Platform != "" && !strings.HasPrefix(w.from.Platform, "linux/amd64") {
+	switch p := w.from.Platform; {
+	case strings.HasPrefix(p, "linux/arm64"):
+		env["platform_machine"] = "aarch64"
+	case p != "" && !strings.HasPrefix(p, "linux/amd64"):
 		delete(env, "platform_machine")
+	}
+	if in == nil || in.elsewhere || w.says(otherPython) || w.uvPython || len(w.behind) > 0 {
+		return env
+	}
+	if python := w.targetOf(in).Python; python != "" {
+		env["python_version"] = python
 	}
 	return env
 }
+
+// otherPython are texts of a file that may have another Python than the image's serve its pip.
+var otherPython = []string{"conda", "mamba", "pyenv", "deadsnakes", "get-pip", "altinstall", "update-alternatives", "asdf", "mise", "rye", "hatch", "pixi", "make install", "python-build"}

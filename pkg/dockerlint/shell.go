@@ -28,6 +28,7 @@ type command struct {
 	// vars are the index variables that the RUN sets for it, by names.
 	vars map[string]word
 	env  string // the environment in which `conda run` or `poetry run` runs it, or ""
+	out  string // the file to which its output goes, or ""
 }
 
 // word is a word of a command. Its text is not known if a variable or a command in it is
@@ -190,7 +191,11 @@ func deep(text string) bool {
 func (r *shellRun) stmt(st *syntax.Stmt, maybe bool) {
 	switch c := st.Cmd.(type) {
 	case *syntax.CallExpr:
+		before := len(r.list)
 		r.call(c, maybe)
+		if len(r.list) == before+1 {
+			r.list[before].out = r.output(st)
+		}
 	case *syntax.DeclClause: // export A=b
 		r.decl(c, maybe)
 	case *syntax.BinaryCmd:
@@ -223,6 +228,18 @@ func (r *shellRun) stmt(st *syntax.Stmt, maybe bool) {
 	case *syntax.FuncDecl:
 		r.whole = false
 	}
+}
+
+// output returns the file that takes the output of a statement, or "".
+func (r *shellRun) output(st *syntax.Stmt) string {
+	for _, d := range st.Redirs {
+		if d.Op == syntax.RdrOut && d.N == nil && d.Word != nil {
+			if to := r.word(d.Word); to.known {
+				return to.text
+			}
+		}
+	}
+	return ""
 }
 
 func (r *shellRun) stmts(list []*syntax.Stmt, maybe bool) {

@@ -83,6 +83,8 @@ type walk struct {
 	unread []Unknown
 	// config has the indexes that configuration in the image names.
 	config configured
+	// written are the requirements files that a command writes from a lock, by their paths.
+	written map[string]func(*install)
 }
 
 // copied is a COPY or ADD of the context.
@@ -299,6 +301,9 @@ func (w *walk) command(c command) {
 		for _, u := range in.unknown {
 			w.unknown = append(w.unknown, Unknown{c.line, u})
 		}
+		return
+	}
+	if w.export(c) {
 		return
 	}
 	if c.name() == "ln" {

@@ -45,7 +45,7 @@ func Poetry(text []byte, o Options) (*List, error) {
 	if lock.Metadata.Version == "" || len(lock.Packages) > maxPackages {
 		return nil, fmt.Errorf("its version %q of %d packages is not known", lock.Metadata.Version, len(lock.Packages))
 	}
-	lines := linesOf(text)
+	lines := linesOf(text, "[[package]]")
 	list := &List{Exact: true}
 	extras := lock.wanted(&o)
 	for i, p := range lock.Packages {

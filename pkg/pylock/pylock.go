@@ -1,6 +1,6 @@
 // Package pylock reads which distributions the lock files and environment files of Python
-// projects install: uv.lock, poetry.lock, pixi.lock, conda's environment.yml, and the
-// requirements of a pyproject.toml.
+// projects install: uv.lock, poetry.lock, pdm.lock, pylock.toml, Pipfile.lock, pixi.lock, conda's
+// environment.yml, and the requirements of a pyproject.toml.
 //
 // It resolves nothing. A package that a condition decides about which is not known here, such
 // as the release of Python, is in the list as [Package.Maybe], and a part of a file that says
@@ -178,12 +178,12 @@ func bounded(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// linesOf returns the line of each package of a TOML lock, in their order.
-func linesOf(text []byte) (lines []int) {
+// linesOf returns the lines of a TOML lock that are one text: those that begin a package.
+func linesOf(text []byte, begins string) (lines []int) {
 	n := 0
 	for line := range strings.Lines(string(text)) {
 		n++
-		if strings.TrimSpace(line) == "[[package]]" {
+		if strings.TrimSpace(line) == begins {
 			lines = append(lines, n)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "write the want sections anew")
 
 var parsers = map[string]func([]byte, pylock.Options) (*pylock.List, error){
-	"uv": pylock.UV, "poetry": pylock.Poetry, "pixi": pylock.Pixi, "project": pylock.Project,
+	"uv": pylock.UV, "poetry": pylock.Poetry, "pixi": pylock.Pixi, "project": pylock.Project, "pylock": pylock.Pylock, "pdm": pylock.PDM, "pipfile": pylock.Pipfile,
 	"conda": func(b []byte, _ pylock.Options) (*pylock.List, error) { return pylock.Conda(b) },
 }
 
@@ -187,4 +187,7 @@ func FuzzUV(f *testing.F)      { fuzz(f, "uv") }
 func FuzzPoetry(f *testing.F)  { fuzz(f, "poetry") }
 func FuzzPixi(f *testing.F)    { fuzz(f, "pixi") }
 func FuzzConda(f *testing.F)   { fuzz(f, "conda") }
+func FuzzPylock(f *testing.F)  { fuzz(f, "pylock") }
+func FuzzPDM(f *testing.F)     { fuzz(f, "pdm") }
+func FuzzPipfile(f *testing.F) { fuzz(f, "pipfile") }
 func FuzzProject(f *testing.F) { fuzz(f, "project") }

@@ -46,7 +46,7 @@ func UV(text []byte, o Options) (*List, error) {
 	if lock.Version != 1 || len(lock.Packages) > maxPackages {
 		return nil, fmt.Errorf("its version %d of %d packages is not known", lock.Version, len(lock.Packages))
 	}
-	lines := linesOf(text)
+	lines := linesOf(text, "[[package]]")
 	u := &uvWalk{o: &o, by: map[string][]*uvPackage{}, seen: map[uvVisit]bool{}, list: &List{Exact: true}}
 	var root *uvPackage
 	for i, p := range lock.Packages {
