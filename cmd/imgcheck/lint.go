@@ -495,6 +495,7 @@ func (l *linting) readBase(ctx context.Context, ref, platform string) (b lintBas
 		return lintBase{Base: dockerlint.NewBase(fsys, nil, "")}
 	}
 	b.Base = dockerlint.NewBase(fsys, config.Config.Env, config.Config.WorkingDir)
+	b.User = config.Config.User
 	b.files = predict.Base{FS: fsys, Config: config}
 	b.platform = ocispec.Platform{OS: config.OS, Architecture: config.Architecture, Variant: config.Variant}
 	if !l.pushed {

@@ -230,7 +230,7 @@ target "a" {
   inherits   = ["base"]
   dockerfile = "other.df"
 }
-target "m" { matrix = { x = ["1"] } }
+target "m" { matrix = { x = XS } }
 -- app/other.df --
 FROM scratch
 ARG NAME
@@ -268,7 +268,7 @@ RUN cd /x
 		"app/parts/more.yml:7:1: warning: the variables that this RUN exports end with it: B",
 		"app/parts/ext.df:3:1: error: PyTorch has no index cu120",
 		"app/gpu.df:6:1: error: PyTorch has no index cu123",
-		"app/docker-bake.hcl:9:1: not predicted: the build of m: it is made of a matrix",
+		"app/docker-bake.hcl:9:1: not predicted: the build of m: its matrix has too many builds, or values that are not known",
 		"app/other.df:3:1: error: PyTorch has no index cu125",
 		"app/.devcontainer/Dockerfile:2:1: warning: the directory that this RUN changes to ends with it",
 	} {

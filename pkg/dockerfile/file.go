@@ -17,8 +17,10 @@ type File struct {
 	// Required are the arguments before the first FROM that have no default, and without
 	// which a FROM names no image.
 	Required []string
-	escape   rune
-	global   map[string]string // ARGs before the first FROM
+	// Arguments are the names of all arguments before the first FROM.
+	Arguments []string
+	escape    rune
+	global    map[string]string // ARGs before the first FROM
 }
 
 // Stage is a FROM and the instructions that follow it.
@@ -86,6 +88,7 @@ func Read(r io.Reader) (*File, error) {
 	}
 	f.steps(parsed)
 	f.Required = required(parsed, f)
+	f.Arguments = arguments(parsed)
 	return f, nil
 }
 
@@ -165,6 +168,20 @@ func required(parsed *parser.Result, f *File) (names []string) {
 			if value == "" && slices.ContainsFunc(f.Stages, func(s Stage) bool { return s.Why != "" && strings.Contains(s.Why, name) }) {
 				names = append(names, name)
 			}
+		}
+	}
+	return names
+}
+
+// arguments returns the names of the arguments before the first FROM.
+func arguments(parsed *parser.Result) (names []string) {
+	for _, n := range parsed.AST.Children {
+		if strings.EqualFold(n.Value, "from") {
+			break
+		}
+		for w := n.Next; w != nil && strings.EqualFold(n.Value, "arg"); w = w.Next {
+			name, _, _ := strings.Cut(w.Value, "=")
+			names = append(names, name)
 		}
 	}
 	return names
@@ -254,6 +271,14 @@ func (s *Scope) Next() {
 func (s *Scope) Get(name string) (value string, known bool) {
 	value, ok := s.values[name]
 	return value, ok || s.closed && !s.unknown[name]
+}
+
+// Declared reports whether an instruction, or the image's environment, sets a variable, also to a
+// value that is not known.
+func (s *Scope) Declared(name string) bool {
+	_, set := s.values[name]
+	_, unknown := s.unknown[name]
+	return set || unknown
 }
 
 // Expand returns a word with its variables replaced, and reports whether they are all known.

@@ -21,11 +21,14 @@ var (
 
 // NewBase returns what is known of an image with files and an environment.
 func NewBase(fsys *layers.FS, env []string, dir string) *Base {
-	b := &Base{Env: env, Dir: dir, Wheels: map[string]string{}, Libraries: map[string]bool{}, Files: map[string]bool{}}
+	b := &Base{Env: env, Dir: dir, Wheels: map[string]string{}, Libraries: map[string]bool{}, Files: map[string]bool{}, Programs: map[string]bool{}}
 	for e := range fsys.All() {
 		p := "/" + e.Path
 		name := path.Base(p)
 		b.keepFile(p)
+		if o := e.Object; o != nil && o.Libc != nil && !o.Libc.Musl && (strings.HasPrefix(name, "ld-linux") || name == "libc.so.6") {
+			b.Glibc = cmp.Or(b.Glibc, o.Libc.Release)
+		}
 		switch {
 		case sharedLib.MatchString(name):
 			b.Libraries[path.Dir(p)] = true

@@ -17,6 +17,9 @@ type values = map[string]string
 // env judges an ENV of LD_LIBRARY_PATH without the old value.
 func (w *walk) env(st *dockerfile.Step) {
 	for _, s := range st.Settings {
+		if s.Name == "PATH" {
+			w.searched(st.Line, s.Value)
+		}
 		if s.Name != "LD_LIBRARY_PATH" {
 			continue
 		}
@@ -99,6 +102,7 @@ func (w *walk) copy(st *dockerfile.Step) {
 	}
 	if st.From >= 0 || st.FromRef != "" {
 		w.brought = append(w.brought, to)
+		w.otherPackages(st.Line, to)
 	}
 	switch {
 	case st.From >= 0:
@@ -254,6 +258,9 @@ func (w *walk) judge() {
 	w.devel()
 	w.pythons()
 	w.pythonsBehind()
+	w.judgeStart()
+	w.absentPackages()
+	w.onPython()
 	w.shells()
 	w.indexes()
 	w.unpinned()

@@ -46,6 +46,18 @@ type tables struct {
 	// published.
 	CUDASources  []*Compiled `yaml:"cuda_sources"`
 	AbsentImages []*Images   `yaml:"absent_images"`
+	// TorchBuilt are packages whose build imports torch, PythonRanges the Pythons for which releases
+	// have wheels, and X86Only packages without wheels for other machines.
+	TorchBuilt   []*Listed      `yaml:"torch_built"`
+	PythonRanges []*PythonRange `yaml:"python_ranges"`
+	X86Only      []*Unfit       `yaml:"x86_only"`
+	// WithoutGit are images without git, and GitWithout patterns of packages that do not bring it.
+	WithoutGit []*Images `yaml:"without_git"`
+	GitWithout []string  `yaml:"git_without"`
+	// ActivatedBy are images whose shell activates their environment if a variable says so.
+	ActivatedBy []*Images `yaml:"activated_by"`
+	// ImageVariables says which variables images set.
+	ImageVariables []*ImageVariables `yaml:"image_variables"`
 	// Published are images that their publisher alone builds.
 	Published []*Images `yaml:"published_images"`
 	// PyPIBuilds says for which CUDA PyPI's wheels are built.
@@ -65,6 +77,8 @@ type tables struct {
 	// those of a system that bring one.
 	RuntimeCompilers []*Unfit `yaml:"runtime_compilers"`
 	CompilerPackages []string `yaml:"compiler_packages"`
+	// OnCPU are packages that are often used without a GPU.
+	OnCPU []*Listed `yaml:"on_cpu"`
 	// ByPath are packages that find libraries of CUDA's wheels by the loader's paths alone.
 	ByPath []*Listed `yaml:"by_path"`
 	// VideoPackages open the driver's libraries for video.
@@ -173,8 +187,12 @@ type SystemPython struct {
 	Glibc  string   `yaml:"glibc"`
 	Tags   []string `yaml:"tags"` // patterns of tags that name the distribution
 	// Managed says that pip refuses to install outside of virtual environments (PEP 668).
-	Managed bool     `yaml:"managed"`
-	Sources []string `yaml:"sources"`
+	Managed bool `yaml:"managed"`
+	// Also are other releases of Python that the distribution has, and NoDeadsnakes says that
+	// Ubuntu's repository of Pythons no longer serves it.
+	Also         []string `yaml:"also"`
+	NoDeadsnakes bool     `yaml:"no_deadsnakes"`
+	Sources      []string `yaml:"sources"`
 }
 
 // Check is a check of BuildKit's.

@@ -36,7 +36,18 @@ func (w *walk) replacesTorch() {
 // offPath judges libraries of CUDA's in wheels, which a package that does not know them needs, and
 // that no variable of the file names.
 func (w *walk) offPath() {
-	if w.judged != nil || w.says([]string{"LD_LIBRARY_PATH", "ld.so.conf", "ldconfig", "LD_PRELOAD", "preload_dlls"}) {
+	if w.judged != nil || w.saysHere([]string{"LD_LIBRARY_PATH", "ld.so.conf", "ldconfig", "LD_PRELOAD", "preload_dlls"}) {
+		return
+	}
+	elsewhere := 0 // the line of another stage that sets the path
+	for _, b := range w.behind {
+		for _, s := range b.other.variables {
+			if s.value == "LD_LIBRARY_PATH" {
+				elsewhere = s.line
+			}
+		}
+	}
+	if elsewhere == 0 && w.says([]string{"LD_LIBRARY_PATH", "ld.so.conf", "ldconfig", "LD_PRELOAD", "preload_dlls"}) {
 		return
 	}
 	var x, of *wheel
@@ -57,6 +68,9 @@ func (w *walk) offPath() {
 		return
 	}
 	f := w.finding("wheel-needs-library", "off-path", x.line, values{"package": x.name, "of": of.name})
+	if elsewhere > 0 {
+		f = w.finding("wheel-needs-library", "off-path-stage", x.line, values{"package": x.name, "of": of.name, "line": strconv.Itoa(elsewhere), "from": strconv.Itoa(w.from.Line)})
+	}
 	f.Column = x.column
 	w.add(f)
 }

@@ -135,6 +135,9 @@ func (b *Base) keepFile(p string) {
 	if sharedLib.MatchString(name) && !strings.HasSuffix(dir, "/stubs") || path.Base(dir) == "bin" && slices.Contains(compilers, name) {
 		b.Files[name] = true
 	}
+	if base := path.Base(dir); (base == "bin" || base == "sbin") && (pythonName.MatchString(name) || pipName.MatchString(name) || name == "git") {
+		b.Programs[name] = true
+	}
 }
 
 // compilers are the programs that [Base.Files] has.

@@ -288,10 +288,10 @@ func (w *walk) needs() {
 }
 
 // need returns the libraries that a package needs, or nil if they are not known: a row of
-// the tables, or a stack of the packs. Of TensorFlow it asks them only where the base has CUDA.
+// the tables, or a stack of the packs.
 func (w *walk) need(x *wheel, python string) *Need {
 	known := false
-	for _, n := range w.allNeeds(len(w.libraries().CUDA) > 0) {
+	for _, n := range w.askedOf() {
 		if n.Package != x.name || n.Extra != "" && n.Extra != x.extras {
 			continue
 		}
@@ -304,7 +304,7 @@ func (w *walk) need(x *wheel, python string) *Need {
 		x.why = ""
 		return n
 	}
-	for _, n := range w.allNeeds(len(w.libraries().CUDA) > 0) {
+	for _, n := range w.askedOf() {
 		if ok, err := version.Satisfies(x.taken, n.Versions); n.Package == x.name && (n.Extra == "" || n.Extra == x.extras) && x.version == "" && x.taken != "" && err == nil && ok {
 			return n
 		}
@@ -364,6 +364,13 @@ func (w *walk) constrainedIn(x *wheel) bool {
 
 // oldPython matches the releases for which packages have no new wheels.
 var oldPython = regexp.MustCompile(`^3\.[0-7]$`)
+
+// askedOf returns the rows of packages whose libraries are asked of the base: of those that run on a
+// CPU as well, only if it has CUDA.
+func (w *walk) askedOf() []*Need {
+	cuda := len(w.libraries().CUDA) > 0
+	return slices.DeleteFunc(w.allNeeds(cuda), func(n *Need) bool { return !cuda && listed(w.OnCPU, n.Package) })
+}
 
 // allNeeds returns the rows of the tables and of the packs. Those of a framework that is often
 // installed for its CPU side, TensorFlow, hold if incidental is set.

@@ -1,6 +1,7 @@
 package dockerlint
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"regexp"
@@ -28,6 +29,7 @@ type command struct {
 	// vars are the index variables that the RUN sets for it, by names.
 	vars map[string]word
 	env  string // the environment in which `conda run` or `poetry run` runs it, or ""
+	root bool   // sudo runs it
 	out  string // the file to which its output goes, or ""
 }
 
@@ -37,6 +39,8 @@ type word struct {
 	text         string
 	known        bool
 	line, column int // 0 if they are those of the command
+	// missing is the first variable in it that nothing is known to set, or "".
+	missing string
 }
 
 // set keeps a variable if it names package indexes.
@@ -321,7 +325,7 @@ func (r *shellRun) call(c *syntax.CallExpr, maybe bool) {
 // word returns a word with its variables replaced.
 func (r *shellRun) word(w *syntax.Word) word {
 	var b strings.Builder
-	known := true
+	known, missing := true, ""
 	var parts func(list []syntax.WordPart)
 	parts = func(list []syntax.WordPart) {
 		for _, p := range list {
@@ -334,7 +338,7 @@ func (r *shellRun) word(w *syntax.Word) word {
 				parts(p.Parts)
 			case *syntax.ParamExp:
 				v := r.param(p)
-				known = known && v.known
+				known, missing = known && v.known, cmp.Or(missing, v.missing)
 				b.WriteString(v.text)
 			default:
 				known = false
@@ -347,7 +351,7 @@ func (r *shellRun) word(w *syntax.Word) word {
 		}
 	}
 	parts(w.Parts)
-	return word{b.String(), known, r.line + int(w.Pos().Line()) - 1, int(w.Pos().Col())}
+	return word{b.String(), known, r.line + int(w.Pos().Line()) - 1, int(w.Pos().Col()), missing}
 }
 
 // param returns the value of a variable.
@@ -362,10 +366,14 @@ func (r *shellRun) param(p *syntax.ParamExp) word {
 	if v, ok := r.vars[name]; ok {
 		return v
 	}
-	if v, known := r.scope.Get(name); known {
-		return word{text: v, known: true}
+	missing := ""
+	if !r.scope.Declared(name) {
+		missing = name
 	}
-	return word{text: "$" + name}
+	if v, known := r.scope.Get(name); known {
+		return word{text: v, known: true, missing: missing}
+	}
+	return word{text: "$" + name, missing: missing}
 }
 
 // command adds a command, in place of those that only start another one.
@@ -377,6 +385,7 @@ func (r *shellRun) command(c command) {
 	for len(c.words) > 1 {
 		switch name := c.name(); name {
 		case "sudo", "exec", "nohup", "command", "env", "nice", "time", "stdbuf", "retry":
+			c.root = c.root || name == "sudo"
 			rest := c.words[1:]
 			for len(rest) > 0 && rest[0].known && (strings.HasPrefix(rest[0].text, "-") || strings.Contains(rest[0].text, "=")) {
 				name, value, _ := strings.Cut(rest[0].text, "=")

@@ -64,6 +64,7 @@ func (w *walk) fitsSystem() {
 				continue
 			}
 			w.onMusl(x)
+			w.onMachine(in, x)
 			w.executableStack(x)
 			w.runtimeCompiler(x)
 			if !w.judged[x] {
@@ -121,7 +122,7 @@ func (b *Base) musl() bool {
 // executableStack judges a package whose libraries ask for an executable stack, which glibc 2.41
 // and later refuse.
 func (w *walk) executableStack(x *wheel) {
-	if row(w.ExecutableStacks, x) == nil || matchImage(w.Glibc241, w.from.Ref) == nil {
+	if row(w.ExecutableStacks, x) == nil || !w.refusesStacks() {
 		return
 	}
 	by := ""
@@ -131,6 +132,15 @@ func (w *walk) executableStack(x *wheel) {
 		}
 	}
 	w.unfit("stack", x, values{}, by)
+}
+
+// refusesStacks reports whether the image's glibc is one that refuses executable stacks: by the
+// files of the base, or, of one that was not read, by its tag.
+func (w *walk) refusesStacks() bool {
+	if w.base != nil && w.base.Glibc != "" {
+		return !version.ParseRelease(w.base.Glibc).Before(version.ParseRelease("2.41"))
+	}
+	return w.base == nil && matchImage(w.Glibc241, w.from.Ref) != nil
 }
 
 var stackWord = regexp.MustCompile(`execstack|--clear-execstack`)
@@ -241,6 +251,23 @@ func (w *walk) runtimeCompiler(x *wheel) {
 		}
 	}
 	w.unfit("compiler", x, values{}, w.mayBringFile(&Predicted{GPU: true}))
+}
+
+// saysHere is [walk.says] of the stages that the target is built on.
+func (w *walk) saysHere(texts []string) bool {
+	lines := w.lines
+	defer func() { w.lines = lines }()
+	w.lines = nil
+	for i := range w.parsed.Stages {
+		if st := &w.parsed.Stages[i]; slices.Contains(w.chain, i) {
+			end := len(lines)
+			if i+1 < len(w.parsed.Stages) {
+				end = w.parsed.Stages[i+1].Line - 1
+			}
+			w.lines = append(w.lines, lines[min(st.Line-1, end):end]...)
+		}
+	}
+	return w.says(texts)
 }
 
 // says reports whether a line of the file that is no comment has one of some texts.

@@ -25,6 +25,12 @@ type Base struct {
 	Libraries map[string]bool
 	// Files are the names of its shared libraries, and of its compilers.
 	Files map[string]bool
+	// Programs are names of programs of Python and git in directories of programs, and User is the
+	// image's user; "" for root.
+	Programs map[string]bool
+	User     string
+	// Glibc is the release of its glibc, "2.36"; "" if it is not known.
+	Glibc string
 	// Findings are those of a scan of the image, the heaviest first.
 	Findings []BaseFinding
 	// Unscanned is why it was not scanned, or "".
@@ -38,9 +44,10 @@ const maxWork = 20_000
 // walk goes through the instructions of one target, from its image upwards.
 type walk struct {
 	*linter
-	from *dockerfile.Stage // whose FROM names the image
-	base *Base             // nil if it is not known
-	why  string            // then the reason
+	chain []int
+	from  *dockerfile.Stage // whose FROM names the image
+	base  *Base             // nil if it is not known
+	why   string            // then the reason
 	// assumed has the libraries of a base that was not read, by its tag; nil if they are not known.
 	assumed *Base
 	scope   *dockerfile.Scope
@@ -83,6 +90,11 @@ type walk struct {
 	unread []Unknown
 	// config has the indexes that configuration in the image names.
 	config configured
+	// search are the directories of PATH, with the lines that name them first; "/" is one that is
+	// not known. user is the user of the next instruction, and once has what was said.
+	search []setting
+	user   setting
+	once   map[string]bool
 	// written are the requirements files that a command writes from a lock, by their paths.
 	written map[string]func(*install)
 }
@@ -112,8 +124,9 @@ type setting struct {
 type systemPackage struct {
 	name string
 	line int
-	// recommends says that those that it recommends are installed with it.
-	recommends bool
+	// recommends says that those that it recommends are installed with it, and maybe that a
+	// condition decides about it.
+	recommends, maybe bool
 }
 
 type cudnnPackage struct {
@@ -160,7 +173,7 @@ func (l *linter) built() []int {
 // walk begins at the image of a stage.
 func (l *linter) walk(i int) *walk {
 	chain := l.parsed.Chain(i)
-	w := &walk{linter: l, from: &l.parsed.Stages[chain[0]], dir: "/"}
+	w := &walk{linter: l, chain: chain, from: &l.parsed.Stages[chain[0]], dir: "/", once: map[string]bool{}}
 	switch {
 	case w.from.Why != "":
 		w.why = w.from.Why
@@ -174,6 +187,14 @@ func (l *linter) walk(i int) *walk {
 	var env []string
 	if w.base != nil {
 		env, w.dir = w.base.Env, path.Join("/", w.base.Dir)
+		w.user.value = w.base.User
+		for _, e := range env {
+			if dirs, ok := strings.CutPrefix(e, "PATH="); ok {
+				for dir := range strings.SplitSeq(dirs, ":") {
+					w.search = append(w.search, setting{path.Clean("/" + dir), 0})
+				}
+			}
+		}
 		if w.base.Unscanned != "" {
 			w.unknown = append(w.unknown, Unknown{w.from.Line, "findings of the base image: " + w.base.Unscanned})
 		}
@@ -219,6 +240,14 @@ func (w *walk) step(st *dockerfile.Step) {
 		w.configFiles(st, nil)
 	case "ARG":
 		w.scope.Set(st)
+	case "USER":
+		if len(st.Words) > 0 {
+			name, known := w.scope.Expand(st.Words[0])
+			if !known {
+				name = ""
+			}
+			w.user = setting{name, st.Line}
+		}
 	case "WORKDIR":
 		if len(st.Words) > 0 {
 			dir, known := w.scope.Expand(st.Words[0])
@@ -284,6 +313,10 @@ func inside(c command) command {
 
 func (w *walk) command(c command) {
 	c = inside(c)
+	w.asRoot(c)
+	w.invisible(c)
+	w.runsPython(c)
+	w.notActivated(c)
 	args, known := c.args()
 	in := w.pip(c)
 	if in == nil {
@@ -298,6 +331,8 @@ func (w *walk) command(c command) {
 		}
 		w.installs = append(w.installs, in)
 		w.compiles(in)
+		w.builtWithTorch(in)
+		w.clones(in)
 		for _, u := range in.unknown {
 			w.unknown = append(w.unknown, Unknown{c.line, u})
 		}
@@ -399,6 +434,6 @@ func (w *walk) apt(c command, args []string) {
 		case (name == "libcudnn8" || name == "libcudnn8-dev") && !pinned:
 			w.cudnn = append(w.cudnn, cudnnPackage{name, c.line, c.column})
 		}
-		w.adds = append(w.adds, systemPackage{name, c.line, recommends})
+		w.adds = append(w.adds, systemPackage{name, c.line, recommends, c.maybe})
 	}
 }
