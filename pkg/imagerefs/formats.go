@@ -24,6 +24,7 @@ type format struct {
 	Parts     []string          `yaml:"parts"`
 	Built     []string          `yaml:"built"`
 	Texts     []string          `yaml:"texts"`
+	Settings  []string          `yaml:"settings"`
 	Prefix    string            `yaml:"prefix"`
 	Renames   bool              `yaml:"renames"`
 	Unless    string            `yaml:"unless"`
@@ -35,8 +36,8 @@ type format struct {
 	Last      bool              `yaml:"last"`
 	Sources   []string          `yaml:"sources"`
 
-	has                         map[string]*regexp.Regexp // of keys that must be there
-	images, parts, built, texts patterns
+	has                                   map[string]*regexp.Regexp // of keys that must be there
+	images, parts, built, texts, settings patterns
 }
 
 // script is a kind of text whose lines name images.
@@ -102,6 +103,7 @@ func init() {
 			}
 		}
 		f.images, f.parts, f.built, f.texts = newPatterns(f.Images), newPatterns(f.Parts), newPatterns(f.Built), newPatterns(f.Texts)
+		f.settings = newPatterns(f.Settings)
 		Names = append(Names, f.Files...)
 	}
 	for _, s := range table.Lines {

@@ -245,6 +245,10 @@ func (w *walk) node(n, in *yaml.Node, at, key string, depth int) {
 	n = resolve(n)
 	switch n.Kind {
 	case yaml.SequenceNode:
+		if w.format.settings.match(at, key) {
+			w.settings(n, in, at, depth)
+			return
+		}
 		for _, c := range n.Content {
 			w.node(c, in, at, key, depth+1)
 		}
@@ -270,6 +274,68 @@ func (w *walk) node(n, in *yaml.Node, at, key string, depth int) {
 			}
 		case w.format.images.match(at, key):
 			w.scalar(n, in)
+		}
+	}
+}
+
+// maxSettings limits the settings of a list, and the parts of a name.
+const (
+	maxSettings = 1000
+	maxParts    = 20
+)
+
+// settings reads a list of names and values (`image.tag`, `1.2`) as the values that they set, which
+// stand beside it. A tag without a repository is one of the chart's images.
+func (w *walk) settings(list, in *yaml.Node, at string, depth int) {
+	root := &yaml.Node{Kind: yaml.MappingNode, Line: list.Line}
+	for i, entry := range list.Content {
+		entry = resolve(entry)
+		name, value := text(w.get(entry, "name")), w.get(entry, "value")
+		parts := strings.Split(strings.ReplaceAll(name, `\.`, "\x00"), ".")
+		if i >= maxSettings || name == "" || len(name) > maxKey || len(parts) > maxParts || value == nil || resolve(value).Kind != yaml.ScalarNode {
+			continue
+		}
+		value = resolve(value)
+		leaf := *value
+		leaf.Tag = "!!str"
+		put(root, parts, &leaf)
+	}
+	w.node(root, in, path.Join(path.Dir(at), "values"), "values", depth+1)
+	w.lone(root, "")
+}
+
+// put sets a value below the keys of a mapping.
+func put(n *yaml.Node, keys []string, value *yaml.Node) {
+	key := strings.ReplaceAll(keys[0], "\x00", ".")
+	var at *yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			at = n.Content[i+1]
+		}
+	}
+	switch {
+	case at == nil:
+		at = value
+		if len(keys) > 1 {
+			at = &yaml.Node{Kind: yaml.MappingNode, Line: value.Line}
+		}
+		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key, Line: value.Line}, at)
+	case len(keys) == 1:
+		*at = *value
+	}
+	if len(keys) > 1 && at.Kind == yaml.MappingNode {
+		put(at, keys[1:], value)
+	}
+}
+
+// lone adds the tags of images whose repository the settings do not name.
+func (w *walk) lone(n *yaml.Node, key string) {
+	if tag := text(w.get(n, "tag")); tag != "" && strings.HasSuffix(strings.ToLower(key), "image") && text(w.get(n, "repository")) == "" && text(w.get(n, "name")) == "" {
+		w.add(Ref{Line: w.get(n, "tag").Line, Why: fmt.Sprintf("%s is the tag of an image that the chart names", shorten(tag))})
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i+1].Kind == yaml.MappingNode {
+			w.lone(n.Content[i+1], n.Content[i].Value)
 		}
 	}
 }

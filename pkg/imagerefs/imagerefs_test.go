@@ -92,6 +92,11 @@ chart: {repository: https://charts.example, tag: v1}
 			{"g:6", 13, "", ""},
 			{"", 14, "values was not understood: yaml: mapping values are not allowed in this context", ""},
 		}},
+		"argo cd parameters": {"app.yaml", "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nspec:\n  template:\n    spec:\n      source:\n        helm:\n          parameters:\n          - name: image.repository\n            value: ghcr.io/org/app\n          - {name: image.tag, value: '2', forceString: true}\n          - {name: worker.image, value: 'org/worker:3'}\n          - {name: sidecar.image.tag, value: '4'}\n          - {name: replicas, value: '5'}\n          - {name: 'annotations.a\\.b/c', value: 'no:1'}\n", []Ref{
+			{"ghcr.io/org/app:2", 10, "", ""}, {"org/worker:3", 12, "", ""}, {"", 13, "4 is the tag of an image that the chart names", ""},
+		}},
+		"helmfile":     {"helmfile.yaml", "releases:\n- name: a\n  chart: c/a\n  values:\n  - image: {repository: a, tag: '1'}\n  set:\n  - {name: image.registry, value: ghcr.io}\n  - {name: image.repository, value: b}\n  - {name: image.tag, value: 2}\n", []Ref{{"a:1", 5, "", ""}, {"ghcr.io/b:2", 8, "", ""}}},
+		"helm_release": {"main.tf", "resource \"helm_release\" \"a\" {\n  set {\n    name = \"image.repository\"\n    value = \"a\"\n  }\n  set {\n    name = \"image.tag\"\n    value = \"1\"\n  }\n}\n", []Ref{{"a:1", 4, "", ""}}},
 		"a list of manifests": {"all.json", `[{"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"image": "a:1"}]}},
 {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"image": "b:1"}]}}]`, []Ref{{"a:1", 1, "", ""}, {"b:1", 2, "", ""}}},
 		"a task": {"task.json", `{"family": "x", "containerDefinitions": [{"name": "a", "image": "a:1"}]}`, []Ref{{"a:1", 1, "", ""}}},
