@@ -267,6 +267,7 @@ func (w *walk) judge() {
 	w.removals()
 	w.fits()
 	w.mixes()
+	w.newerMKL()
 	w.exclusives()
 	w.predict()
 	w.releases()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/packs"
+	"github.com/imgcheck/imgcheck/pkg/pylock"
 )
 
 // replacesTorch judges a torch that takes the place of NVIDIA's own, for which packages of the
@@ -100,6 +101,39 @@ func (w *walk) mixes() {
 		for _, name := range sortedNames(list) {
 			w.mix(list[name], torch, build, major)
 		}
+	}
+}
+
+// newerMKL judges conda's torch, of the channel pytorch, where conda-forge gives the newest MKL.
+func (w *walk) newerMKL() {
+	if w.says([]string{"nomkl", "openblas"}) {
+		return
+	}
+	for _, in := range w.installs {
+		if in.maybe || !strings.HasPrefix(in.python, "conda:") {
+			continue
+		}
+		i := slices.IndexFunc(in.condas, func(p pylock.Package) bool { return p.Name == "pytorch" })
+		if i < 0 || in.locked {
+			continue
+		}
+		torch := in.condas[i]
+		pytorch, forge := slices.Index(in.channels, "pytorch"), slices.Index(in.channels, "conda-forge")
+		if torch.Channel != "" && torch.Channel != "pytorch" || torch.Channel == "" && (pytorch < 0 || forge >= 0 && forge < pytorch) || forge < 0 {
+			continue
+		}
+		if ok, err := version.Satisfies(torch.Version, "<2.3"); torch.Version == "" || err != nil || !ok {
+			continue
+		}
+		if slices.ContainsFunc(w.condas, func(p systemPackage) bool { return p.name == "mkl" || p.name == "blas" || p.name == "libblas" }) ||
+			slices.ContainsFunc(w.installs, func(o *install) bool {
+				return o != in && slices.ContainsFunc(o.wheels, func(x wheel) bool { return x.name == "torch" || x.name == "mkl" })
+			}) {
+			continue
+		}
+		f := w.finding("wheels-do-not-fit", "mkl", in.line, values{"version": torch.Version})
+		f.Column = in.column
+		w.add(f)
 	}
 }
 

@@ -203,10 +203,12 @@ func (w *walk) conda(in *install, args []string) {
 		default:
 			if p, ok := pylock.CondaSpec(a); ok {
 				w.condas = append(w.condas, systemPackage{name: p.Name, line: in.line})
+				in.condas = append(in.condas, p)
 				w.condaVersion(p)
 			}
 		}
 	}
+	in.channels = append(in.channels, optionAll(args, "-c", "--channel")...)
 	for _, file := range optionAll(args, "-f", "--file") {
 		in.list(w, projectFile{file, condaFile}, pylock.Options{})
 	}
@@ -240,9 +242,11 @@ func (in *install) list(w *walk, f projectFile, o pylock.Options) {
 		in.unknown = append(in.unknown, fmt.Sprintf("what %s installs: %v", from, err))
 		return
 	}
+	in.channels = append(in.channels, list.Channels...)
 	for _, p := range list.Packages {
 		if p.Conda {
 			w.condas = append(w.condas, systemPackage{name: p.Name, line: in.line})
+			in.condas = append(in.condas, p)
 			w.condaVersion(p)
 			continue
 		}

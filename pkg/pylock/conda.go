@@ -57,7 +57,7 @@ func Pixi(text []byte, o Options) (*List, error) {
 // condaSpec matches a requirement of conda's: CHANNEL::NAME=VERSION=BUILD,
 // https://docs.conda.io/projects/conda/en/stable/dev-guide/deep-dives/ and its match
 // specifications.
-var condaSpec = regexp.MustCompile(`^(?:[^:\s]+::)?([A-Za-z0-9_.-]+)\s*(.*)$`)
+var condaSpec = regexp.MustCompile(`^(?:([^:\s]+)::)?([A-Za-z0-9_.-]+)\s*(.*)$`)
 
 // CondaSpec returns the package of a requirement of conda's, and whether it is one. The version
 // is that behind the first `=`, which may be a part of the release's.
@@ -66,8 +66,8 @@ func CondaSpec(text string) (Package, bool) {
 	if m == nil {
 		return Package{}, false
 	}
-	p := Package{Name: strings.ToLower(m[1]), Conda: true}
-	if rest, ok := strings.CutPrefix(m[2], "="); ok {
+	p := Package{Name: strings.ToLower(m[2]), Channel: m[1], Conda: true}
+	if rest, ok := strings.CutPrefix(m[3], "="); ok {
 		version, _, _ := strings.Cut(strings.TrimLeft(rest, "= "), "=")
 		if version = strings.TrimSuffix(strings.TrimSpace(version), ".*"); version != "" && !strings.ContainsAny(version, "*<>!,|") {
 			p.Version = version
@@ -76,11 +76,15 @@ func CondaSpec(text string) (Package, bool) {
 	return p, true
 }
 
+// maxChannels limits the channels of a file.
+const maxChannels = 100
+
 // Conda returns what `conda env create` installs from an environment.yml: the packages that it
 // names, and the lines of its pip section as requirements. Conda adds what these require.
 func Conda(text []byte) (*List, error) {
 	var env struct {
 		Dependencies []any `yaml:"dependencies"`
+		Channels     []any `yaml:"channels"`
 	}
 	if err := decodeYAML(text, &env); err != nil {
 		return nil, err
@@ -88,6 +92,9 @@ func Conda(text []byte) (*List, error) {
 	list := &List{}
 	if len(env.Dependencies) == 0 || len(env.Dependencies) > maxPackages {
 		return nil, errors.New("it has no list of dependencies")
+	}
+	for _, c := range env.Channels[:min(len(env.Channels), maxChannels)] {
+		list.Channels = append(list.Channels, fmt.Sprint(c))
 	}
 	for _, d := range env.Dependencies {
 		switch d := d.(type) {

@@ -46,6 +46,8 @@ type List struct {
 	Exact bool
 	// Unknown says which parts of the file are not known here.
 	Unknown []string
+	// Channels are conda's, in their order.
+	Channels []string
 }
 
 // Package is a package that a file installs.
@@ -53,6 +55,7 @@ type Package struct {
 	Name    string // normalised for Python; conda's as it is written
 	Version string // "" if the file does not pin it
 	Conda   bool
+	Channel string // of conda's CHANNEL::NAME, or ""
 	// Index is the address of the package index that it comes from, or "".
 	Index string
 	// Small is set if its wheels are known to be too small for a library of CUDA's, cuBLAS

@@ -82,12 +82,15 @@ func written(list *pylock.List, err error) string {
 		for _, w := range []struct {
 			text string
 			is   bool
-		}{{p.Version, p.Version != ""}, {"conda", p.Conda}, {"small", p.Small}, {"maybe", p.Maybe}, {fmt.Sprint(p.Line), p.Line > 0}} {
+		}{{p.Version, p.Version != ""}, {"conda", p.Conda}, {"from " + p.Channel, p.Channel != ""}, {"small", p.Small}, {"maybe", p.Maybe}, {fmt.Sprint(p.Line), p.Line > 0}} {
 			if w.is {
 				words = append(words, w.text)
 			}
 		}
 		fmt.Fprintln(&b, strings.Join(words, " "))
+	}
+	if len(list.Channels) > 0 {
+		fmt.Fprintln(&b, "channels: "+strings.Join(list.Channels, " "))
 	}
 	for _, u := range list.Unknown {
 		fmt.Fprintln(&b, "unknown: "+u)
