@@ -76,6 +76,13 @@ var builds = []struct {
 	{name: "from an image", text: "FROM BASE\nCOPY --from=BASE /base-1 /mark-2\nCOPY mark-x /mark-3\n"},
 	{name: "from stages that begin alike", text: "FROM BASE AS a\nRUN mark 2 4\nFROM BASE AS b\nRUN mark 2 4\nRUN mark 5\nFROM BASE\nCOPY --from=a /mark-2 /mark-7\nCOPY --from=b /mark-2 /mark-8\n"},
 	{name: "copied over", text: "FROM BASE AS a\nRUN mark 2\nRUN mark 3\nFROM BASE AS b\nCOPY --from=a /mark-2 /x\nCOPY --from=a /mark-3 /x\nRUN mark 7\nFROM BASE\nCOPY --from=b /x /mark-9\n"},
+	{name: "arguments of the platform", text: "FROM BASE\nARG TARGETARCH\nARG HTTP_PROXY\nRUN mark 4 $TARGETARCH\nENV A=$TARGETARCH\nRUN mark 6\n"},
+	{name: "shell and documents", text: "FROM BASE\nSHELL [\"/bin/sh\", \"-e\", \"-c\"]\nRUN <<'EOF'\nmark 3\nEOF\nWORKDIR /\nCOPY <<EOF /mark-7\nx\nEOF\nRUN mark 10\n"},
+	{name: "argument repeated in stages", text: "ARG V=1\nFROM BASE AS a\nARG V\nRUN mark 4 $V\nFROM BASE\nARG V\nENV X=$V\nCOPY --from=a /mark-4 /mark-8\nRUN mark 9 $X\n", args: []string{"build-arg:V=2"}},
+	{name: "users and directories", text: "FROM BASE\nUSER 1000:1000\nWORKDIR /mark-3\nUSER 0\nRUN mark 5\nWORKDIR sub/mark-6\n"},
+	{name: "network and mounts", text: "FROM BASE\nRUN --network=none mark 2\nRUN --mount=type=tmpfs,target=/t --mount=type=cache,id=a,target=/c mark 3\n"},
+	{name: "quotes", text: "FROM BASE\nENV A=\"a b\" B='c d'\nRUN mark 3 \"$A\" && true # x\nLABEL x=\"$A\" y=$B\nCOPY [\"mark-x\", \"/mark-5\"]\nARG C=\"${A} e\"\nRUN mark 7 \"$C\"\n"},
+	{name: "stages alike", text: "FROM BASE AS a\nRUN mark 2 4\nFROM BASE AS b\nRUN mark 2 4\nFROM BASE\nCOPY --from=a /mark-2 /mark-6\n", args: []string{"target=a"}, unknown: "several stages"},
 	{name: "min", text: "FROM BASE\nRUN mark 2\n", args: []string{"attest:provenance=mode=min"}},
 	{name: "none", text: "FROM BASE\nRUN mark 2\n", args: []string{"attest:"}},
 }

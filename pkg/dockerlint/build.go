@@ -47,12 +47,12 @@ type ImageVariables struct {
 // invisible judges the words of a command that use an ARG from before the first FROM, which no
 // instruction of the stage declares again.
 func (w *walk) invisible(c command) {
-	if slices.Contains([]string{"test", "[", "echo", "printf", "export", "read"}, c.name()) {
+	if slices.Contains([]string{"test", "[", "echo", "printf", "export", "read"}, c.name()) || w.sourced {
 		return
 	}
 	for _, word := range c.words {
 		name := word.missing
-		if name == "" || w.once["$"+name] || !slices.Contains(w.parsed.Arguments, name) || w.scope.Declared(name) {
+		if name == "" || strings.HasSuffix(strings.ToLower(name), "_proxy") || w.once["$"+name] || !slices.Contains(w.parsed.Arguments, name) || w.scope.Declared(name) {
 			continue
 		}
 		if w.base == nil && !w.lacksVariable(name) || w.base != nil && w.value(name) != "" {
@@ -82,7 +82,7 @@ func (w *walk) lacksVariable(name string) bool {
 
 // builtWithTorch judges a package whose build imports torch, where torch is not there yet.
 func (w *walk) builtWithTorch(in *install) {
-	if in.maybe || in.locked || in.elsewhere || in.others() || strings.HasPrefix(in.python, "conda:") || w.hasTorch() || w.base == nil && w.systemOf(w.from.Ref) == nil && w.officialPython(w.from.Ref) == "" {
+	if in.maybe || in.locked || in.elsewhere || in.others() || strings.HasPrefix(in.python, "conda:") || w.hasTorch() || w.base == nil && !w.plainBase() || w.contextNames("extra-build-dependencies") || w.contextNames("match-runtime") {
 		return
 	}
 	for i := range in.wheels {
@@ -251,7 +251,7 @@ func (w *walk) copiesTo(dir string) bool {
 		}
 	}
 	return slices.ContainsFunc(w.copies, func(c copied) bool {
-		return c.to == "" || c.to == "/" || strings.HasPrefix(path.Clean(c.to)+"/", dir+"/")
+		return c.bringsLibrary() && (c.to == "" || c.to == "/" || strings.HasPrefix(path.Clean(c.to)+"/", dir+"/"))
 	})
 }
 

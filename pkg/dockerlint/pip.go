@@ -307,6 +307,9 @@ func (in *install) own(w *walk, text string, known bool) {
 	dir, extras, _ := strings.Cut(strings.TrimSuffix(text, "]"), "[")
 	if !known || strings.Contains(dir, "://") || strings.HasPrefix(dir, "git+") {
 		in.unknown = append(in.unknown, "the requirements of "+text)
+		if strings.Contains(text, "git+") {
+			in.sources = append(in.sources, sourceOf{text, in.line, in.column})
+		}
 		return
 	}
 	o := pylock.Options{Extras: strings.FieldsFunc(extras, func(r rune) bool { return r == ',' || r == ' ' })}
@@ -392,7 +395,10 @@ func (in *install) lines(w *walk, name, from string, list []string, depth int, n
 			return
 		}
 		if strings.HasPrefix(line, "-") {
-			option, value, _ := strings.Cut(strings.Replace(line, "=", " ", 1), " ")
+			option, value, _ := strings.Cut(line, " ")
+			if o, v, ok := strings.Cut(option, "="); ok { // --index-url=URL
+				option, value = o, v
+			}
 			value = strings.TrimSpace(value)
 			switch option {
 			case "-r", "--requirement":

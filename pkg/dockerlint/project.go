@@ -276,7 +276,11 @@ func (w *walk) markers(in *install) inventory.MarkerEnv {
 	case p != "" && !strings.HasPrefix(p, "linux/amd64"):
 		delete(env, "platform_machine")
 	}
-	if in == nil || in.elsewhere || w.says(otherPython) || w.uvPython || len(w.behind) > 0 {
+	if in == nil || in.elsewhere || !w.plainBase() || w.says(otherPython) || w.uvPython || len(w.behind) > 0 || w.value("UV_PYTHON") != "" {
+		return env
+	}
+	args, _ := in.command.args()
+	if slices.ContainsFunc(args, func(a string) bool { return a == "-p" || a == "--python" || strings.HasPrefix(a, "--python=") }) || slices.ContainsFunc(w.venvs, func(v venv) bool { return v.other || v.uv }) {
 		return env
 	}
 	if python := w.targetOf(in).Python; python != "" {

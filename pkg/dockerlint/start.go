@@ -126,12 +126,12 @@ func (w *walk) noPython(line int) (absent bool, by string) {
 		}
 	}
 	for _, a := range w.adds {
-		if a.name == "python" || a.name == "python-is-python3" || strings.ContainsAny(a.name, "$/*") || strings.HasPrefix(a.name, "python2") || strings.HasPrefix(a.name, "python-") {
+		if a.name == "python" || a.name == "python-is-python3" || strings.ContainsAny(a.name, "$/*…") || strings.HasPrefix(a.name, "python2") || strings.HasPrefix(a.name, "python-") {
 			return false, ""
 		}
 	}
 	for _, c := range w.copies {
-		if c.to == "" || c.to == "/" || strings.HasPrefix(c.to, "/usr") || strings.HasPrefix(c.to, "/bin") {
+		if c.bringsLibrary() && (c.to == "" || c.to == "/" || strings.HasPrefix(c.to, "/usr") || strings.HasPrefix(c.to, "/bin")) {
 			return false, ""
 		}
 	}
@@ -141,6 +141,13 @@ func (w *walk) noPython(line int) (absent bool, by string) {
 		}
 	}
 	return true, ""
+}
+
+// plainBase reports whether the image below is one of which the tag tells what it has and sets: an
+// official one of Python or a distribution, or NVIDIA's of CUDA.
+func (w *walk) plainBase() bool {
+	ref := strings.TrimPrefix(strings.TrimPrefix(w.from.Ref, "docker.io/"), "library/")
+	return w.officialPython(ref) != "" || packs.MatchAny(w.PythonElsewhere, ref) && !strings.HasPrefix(ref, "gcr.io/")
 }
 
 // program reports whether a base has a program in a directory of programs.
@@ -216,7 +223,7 @@ func (w *walk) otherEnvironment(s *started) {
 	if !python && (!packs.MatchAny(w.Programs, program) || program == "tritonserver") || strings.Contains(s.words[0].text, "/") || w.says(keepsEnvironment) {
 		return
 	}
-	if ref := strings.TrimPrefix(w.from.Ref, "docker.io/"); w.base == nil && w.officialPython(ref) == "" && !packs.MatchAny(w.PythonElsewhere, ref) {
+	if w.base == nil && !w.plainBase() {
 		return // it may set variables
 	}
 	if python && len(s.words) > 1 && (s.words[1].text == "-c" || s.words[1].text == "-V" || s.words[1].text == "--version") {
@@ -318,11 +325,17 @@ var packagesDir = regexp.MustCompile(`/python(3\.\d+)(?:/(?:site|dist)-packages)
 func (w *walk) otherPackages(line int, to string) {
 	m := packagesDir.FindStringSubmatch(to)
 	has := w.officialPython(w.from.Ref)
-	if m == nil || has == "" || m[1] == has || w.says([]string{"PYTHONPATH", "sys.path", ".pth", "altinstall", "pyenv", "conda"}) {
+	if m == nil || has == "" || w.says([]string{"PYTHONPATH", "sys.path", ".pth", "altinstall", "pyenv", "conda"}) {
 		return
 	}
 	dir := path.Dir(strings.TrimSuffix(to, "/"))
 	if path.Base(dir) != "lib" && path.Base(dir) != "python"+m[1] {
+		return
+	}
+	if m[1] == has {
+		if strings.HasSuffix(strings.TrimSuffix(to, "/"), "/dist-packages") {
+			w.say("starts-other-python", "debian", line, values{"base": w.from.Ref, "from": strconv.Itoa(w.from.Line), "to": to})
+		}
 		return
 	}
 	w.say("starts-other-python", "copied", line, values{"python": m[1], "base": w.from.Ref, "from": strconv.Itoa(w.from.Line), "has": has, "to": to})

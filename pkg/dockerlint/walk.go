@@ -95,6 +95,8 @@ type walk struct {
 	search []setting
 	user   setting
 	once   map[string]bool
+	// sourced says that a RUN reads variables from elsewhere.
+	sourced bool
 	// written are the requirements files that a command writes from a lock, by their paths.
 	written map[string]func(*install)
 }
@@ -283,6 +285,9 @@ func (w *walk) run(st *dockerfile.Step) {
 	w.withoutEffect(st, list, whole)
 	w.shellFile(st)
 	dir := w.dir
+	w.sourced = !whole || slices.ContainsFunc(list, func(c command) bool {
+		return slices.Contains([]string{".", "source", "eval", "read", "mapfile", ""}, c.name())
+	})
 	for _, c := range list {
 		w.command(c)
 	}
