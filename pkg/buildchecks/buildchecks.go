@@ -41,7 +41,8 @@ type Warning struct {
 // Base is the part of an image's config that a build inherits.
 type Base struct {
 	Env      []string
-	Dir      string // the working directory
+	Dir      string   // the working directory
+	Shell    []string // of RUN; nil for the usual one
 	Platform ocispec.Platform
 }
 
@@ -144,9 +145,16 @@ func (m *images) within(text []byte, f *dockerfile.File) error {
 // ResolveImageConfig returns the config of an image: of one that is not known, an empty
 // one of the platform that the build asks for.
 func (m *images) ResolveImageConfig(_ context.Context, ref string, o sourceresolver.Opt) (string, digest.Digest, []byte, error) {
-	img := ocispec.Image{Platform: *o.ImageOpt.Platform, RootFS: ocispec.RootFS{Type: "layers"}, History: []ocispec.History{{}}}
+	var img struct {
+		ocispec.Image
+		Config struct {
+			ocispec.ImageConfig
+			Shell []string `json:"Shell,omitempty"` // Docker's own
+		} `json:"config"`
+	}
+	img.Image = ocispec.Image{Platform: *o.ImageOpt.Platform, RootFS: ocispec.RootFS{Type: "layers"}, History: []ocispec.History{{}}}
 	if b := m.base(ref); b != nil {
-		img.Config.Env, img.Config.WorkingDir = b.Env, b.Dir
+		img.Config.Env, img.Config.WorkingDir, img.Config.Shell = b.Env, b.Dir, b.Shell
 		if b.Platform.OS != "" && b.Platform.Architecture != "" {
 			img.Platform = b.Platform
 		}

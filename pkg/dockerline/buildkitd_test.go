@@ -79,7 +79,7 @@ var builds = []struct {
 	{name: "arguments of the platform", text: "FROM BASE\nARG TARGETARCH\nARG HTTP_PROXY\nRUN mark 4 $TARGETARCH\nENV A=$TARGETARCH\nRUN mark 6\n"},
 	{name: "shell and documents", text: "FROM BASE\nSHELL [\"/bin/sh\", \"-e\", \"-c\"]\nRUN <<'EOF'\nmark 3\nEOF\nWORKDIR /\nCOPY <<EOF /mark-7\nx\nEOF\nRUN mark 10\n"},
 	{name: "argument repeated in stages", text: "ARG V=1\nFROM BASE AS a\nARG V\nRUN mark 4 $V\nFROM BASE\nARG V\nENV X=$V\nCOPY --from=a /mark-4 /mark-8\nRUN mark 9 $X\n", args: []string{"build-arg:V=2"}},
-	{name: "users and directories", text: "FROM BASE\nUSER 1000:1000\nWORKDIR /mark-3\nUSER 0\nRUN mark 5\nWORKDIR sub/mark-6\n"},
+	{name: "users and directories", text: "FROM BASE\nUSER 1000:1000\nWORKDIR /mark-3\nUSER 0\nRUN mark 5\nWORKDIR /\nWORKDIR mark-7\n"},
 	{name: "network and mounts", text: "FROM BASE\nRUN --network=none mark 2\nRUN --mount=type=tmpfs,target=/t --mount=type=cache,id=a,target=/c mark 3\n"},
 	{name: "quotes", text: "FROM BASE\nENV A=\"a b\" B='c d'\nRUN mark 3 \"$A\" && true # x\nLABEL x=\"$A\" y=$B\nCOPY [\"mark-x\", \"/mark-5\"]\nARG C=\"${A} e\"\nRUN mark 7 \"$C\"\n"},
 	{name: "stages alike", text: "FROM BASE AS a\nRUN mark 2 4\nFROM BASE AS b\nRUN mark 2 4\nFROM BASE\nCOPY --from=a /mark-2 /mark-6\n", args: []string{"target=a"}, unknown: "several stages"},
@@ -138,6 +138,21 @@ func TestBuilds(t *testing.T) {
 	if followed < 8 {
 		t.Error("few files are followed to one instruction")
 	}
+}
+
+// TestBaseShell builds an image whose base has a shell and a directory of its own.
+func TestBaseShell(t *testing.T) {
+	addr, reg := tooltest.Buildkitd(t), imagetest.Serve(t)
+	base, ref := reg.Host+"/base:shell", reg.Host+"/built:shell"
+	buildImage(t, addr, "FROM "+pushBase(t, reg)+"\nSHELL [\"/bin/sh\", \"-e\", \"-c\"]\nWORKDIR /srv\n", base, "")
+	text := "FROM " + base + "\nRUN mark 2\nWORKDIR mark-3\nCOPY mark-x /mark-4\n"
+	buildImage(t, addr, text, ref, "")
+	img, err := source.Open(t.Context(), ref, source.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer img.Close()
+	checkHistory(t, img, text, "", marksOf(t, ref))
 }
 
 // checkFollowed compares the ways of files through stages with what is in the files: the

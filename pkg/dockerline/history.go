@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -148,6 +149,17 @@ func (h *history) build(steps []*dockerfile.Step, has []v1.History) buildchecks.
 			}
 		}
 	}
+	b.Base.Shell = h.cfg.Config.Shell
+	directory := false
+	for i, s := range steps {
+		if s.Name == "SHELL" { // the image has the file's
+			b.Base.Shell = nil
+		}
+		if s.Name == "WORKDIR" && len(s.Words) == 1 && !directory {
+			directory = true
+			b.Base.Dir = above(s.Words[0], strings.TrimPrefix(has[i].CreatedBy, "WORKDIR "))
+		}
+	}
 	for _, e := range h.cfg.Config.Env {
 		name, _, _ := strings.Cut(e, "=")
 		if _, ours := set[name]; !ours {
@@ -163,6 +175,18 @@ func (h *history) build(steps []*dockerfile.Step, has []v1.History) buildchecks.
 		}
 	}
 	return b
+}
+
+// above returns the directory of the base with which a relative WORKDIR makes a path, or "".
+func above(relative, made string) string {
+	if path.IsAbs(relative) || strings.Contains(relative, "$") {
+		return ""
+	}
+	dir, ok := strings.CutSuffix(made, "/"+path.Clean(relative))
+	if !ok || !path.IsAbs(made) {
+		return ""
+	}
+	return path.Join("/", dir)
 }
 
 func isArgument(steps []*dockerfile.Step, name string) bool {

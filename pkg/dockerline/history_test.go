@@ -18,6 +18,11 @@ func config(text string, env ...string) *v1.ConfigFile {
 	return cfg
 }
 
+func withShell(cfg *v1.ConfigFile, shell ...string) *v1.ConfigFile {
+	cfg.Config.Shell = shell
+	return cfg
+}
+
 func TestFromHistory(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
@@ -38,6 +43,15 @@ func TestFromHistory(t *testing.T) {
 		{"not BuildKit", "FROM a\nRUN x\n", config("/bin/sh -c x"), "", "D is not how the image was built: line 2 is another instruction in the image's history"},
 		{"other releases' EXPOSE", "FROM a\nRUN x\nEXPOSE 80\n", config("RUN /bin/sh -c x # buildkit\n-EXPOSE map[80/tcp:{}]"), "2-2", ""},
 		{"no Dockerfile", "RUN x\n", config("x"), "", "D is not how the image was built: it has no stage"},
+		{"a platform's argument", "FROM a\nARG TARGETARCH\nARG HTTP_PROXY\nRUN x $TARGETARCH\n", config("-ARG TARGETARCH=amd64\n-ARG HTTP_PROXY\nRUN |2 TARGETARCH=amd64 HTTP_PROXY= /bin/sh -c x $TARGETARCH # buildkit"), "4-4", ""},
+		{"an argument repeated in stages", "ARG V=1\nFROM a AS b\nARG V\nRUN x $V\nFROM a\nARG V\nENV X=$V\nCOPY --from=b /x /y\nRUN y $X\n", config("-ARG V=2\n-ENV X=2\nCOPY /x /y # buildkit\nRUN |1 V=2 /bin/sh -c y $X # buildkit", "X=2"), "8-8, 9-9", ""},
+		{"a shell of the file", "FROM a\nSHELL [\"/bin/bash\", \"-o\", \"pipefail\", \"-c\"]\nRUN x | y\nRUN [\"z\", \"a b\"]\n", config("-SHELL [/bin/bash -o pipefail -c]\nRUN /bin/bash -o pipefail -c x | y # buildkit\nRUN z a b # buildkit"), "3-3, 4-4", ""},
+		{"a shell of the base", "FROM a\nRUN x\n", config("RUN /usr/local/bin/_dockerfile_shell.sh x # buildkit"), "", "D is not how the image was built: line 2 is another instruction in the image's history"},
+		{"the base's shell", "FROM a\nRUN x\n", withShell(config("RUN /usr/local/bin/_dockerfile_shell.sh x # buildkit"), "/usr/local/bin/_dockerfile_shell.sh"), "2-2", ""},
+		{"the base's shell and the file's", "FROM a\nRUN x\nSHELL [\"/bin/bash\", \"-c\"]\nRUN y\n", withShell(config("RUN /bin/zsh -c x # buildkit\n-SHELL [/bin/bash -c]\nRUN /bin/bash -c y # buildkit"), "/bin/bash", "-c"), "", "D is not how the image was built: line 2 is another instruction in the image's history"},
+		{"a directory below the base's", "FROM a\nWORKDIR app\nRUN x\nWORKDIR more\n", config("WORKDIR /srv/app\nRUN /bin/sh -c x # buildkit\nWORKDIR /srv/app/more"), "2-2, 3-3, 4-4", ""},
+		{"another directory", "FROM a\nWORKDIR app\nRUN x\n", config("WORKDIR /srv/apps\nRUN /bin/sh -c x # buildkit"), "", "D is not how the image was built: line 2 is another instruction in the image's history"},
+		{"ONBUILD of the base", "FROM a\nRUN x\n", config("base\nRUN /bin/sh -c pip install -r r.txt # buildkit\nCOPY . /src # buildkit\nRUN /bin/sh -c x # buildkit"), "?, ?, ?, 2-2", ""},
 		{"no history", "FROM a\nRUN x\n", &v1.ConfigFile{}, "", "D is not how the image was built: it has more instructions than the image's history"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
