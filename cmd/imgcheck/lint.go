@@ -251,7 +251,7 @@ func (l *linting) decidedFor(path string) *decisions {
 // one lints a text.
 func (l *linting) one(ctx context.Context, j lintJob) *dockerlint.File {
 	path, text := j.path, dockerfile.WithArguments(j.text, j.args)
-	in := dockerlint.Input{Path: path, Text: text, Target: j.target, Context: l.contextOf(j)}
+	in := dockerlint.Input{Path: path, Text: text, Target: j.target, Adds: j.adds, Context: l.contextOf(j)}
 	if p := l.decidedFor(path).Policy; len(p.Targets) > 0 {
 		in.Machines, in.Policy = p.Targets, filepath.Base(p.File)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"github.com/imgcheck/imgcheck/pkg/builds"
@@ -26,9 +27,14 @@ type lintJob struct {
 	args   map[string]string
 	// context is the directory of the build context, or "" if no file says it.
 	context string
+	// adds says what is laid over the image and may bring libraries of CUDA's or a Python, or is empty.
+	adds string
 	// line is the first line of the text in the file, from 0.
 	line int
 }
+
+// bringing matches features of dev containers that may bring libraries of CUDA's or a Python.
+var bringing = regexp.MustCompile(`(?i)cuda|nvidia|cudnn|conda|mamba|python|nix`)
 
 // jobs returns the Dockerfiles among some files and those that the others build. A Dockerfile
 // that a file builds is linted as it does. more are results for builds that are not known.
@@ -86,6 +92,11 @@ func (l *linting) jobOf(file string, b builds.Build) (j lintJob, why string) {
 		return rel, err == nil && filepath.IsLocal(rel) && !filepath.IsAbs(p)
 	}
 	j = lintJob{target: b.Target, args: b.Args}
+	for _, f := range b.Features {
+		if bringing.MatchString(f) {
+			j.adds = "the feature " + oneLine(f) + " of " + b.File
+		}
+	}
 	rel, ok := below(b.Context)
 	if !ok {
 		return j, "its context " + b.Context + " is outside of the repository"

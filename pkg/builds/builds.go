@@ -44,6 +44,8 @@ type Build struct {
 	InlineLine int
 	Target     string // "" for the last stage
 	Args       map[string]string
+	// Features are those that a devcontainer.json lays over the image, by their addresses.
+	Features []string
 	// Why says why the build is not known, or is empty.
 	Why string
 }
@@ -132,6 +134,13 @@ func (r *reader) devcontainer(root *yaml.Node) {
 		r.add("devcontainer", b, "dockerfile")
 	} else if f := get(root, "dockerFile"); f != nil {
 		r.add("devcontainer", root, "dockerFile")
+	}
+	for i := range r.list {
+		each(get(root, "features"), func(name string, _ *yaml.Node) {
+			if len(r.list[i].Features) < maxArgs {
+				r.list[i].Features = append(r.list[i].Features, name)
+			}
+		})
 	}
 }
 

@@ -133,6 +133,16 @@ target "f" { context = lower("X") }
 	}
 }
 
+func TestFeatures(t *testing.T) {
+	list, err := builds.Of("devcontainer.json", []byte(`{"build": {"dockerfile": "Dockerfile"}, "features": {"ghcr.io/devcontainers/features/nvidia-cuda:1": {"installCudnn": true}, "ghcr.io/devcontainers/features/node:1": {}}}`))
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	if diff := cmp.Diff([]string{"ghcr.io/devcontainers/features/nvidia-cuda:1", "ghcr.io/devcontainers/features/node:1"}, list[0].Features); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // FuzzOf states: a text ends in builds or an error, twice the same, and each build has a place
 // in the file and a Dockerfile, a text or a reason.
 func FuzzOf(f *testing.F) {

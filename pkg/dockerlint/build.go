@@ -1,6 +1,7 @@
 package dockerlint
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -191,7 +192,7 @@ func (w *walk) withoutWheel(in *install, x *wheel, python string) {
 		f := w.finding("wheel-absent", "python", x.line, values{"package": x.name, "version": x.version, "bound": bound, "python": python, "base": w.from.Ref, "from": strconv.Itoa(w.from.Line)})
 		f.Column = x.column
 		if w.base == nil {
-			f.Severity, f.Because = packs.Warning, "the base was not read ("+w.why+")"
+			f.Severity, f.Because = packs.Warning, "the base was not read ("+cmp.Or(w.why, "no instruction depends on it")+")"
 		}
 		w.add(f)
 		return
@@ -233,7 +234,7 @@ func (w *walk) absentPackages() {
 		}
 		f := w.finding("package-absent", clause, a.line, v)
 		if w.base == nil {
-			f.Severity, f.Because = packs.Warning, "the base was not read ("+w.why+")"
+			f.Severity, f.Because = packs.Warning, "the base was not read ("+cmp.Or(w.why, "no instruction depends on it")+")"
 		}
 		w.add(f)
 		return
@@ -295,7 +296,7 @@ func (w *walk) clones(in *install) {
 		f := w.finding("program-absent", "git", s.line, values{"url": s.name[i:], "base": w.from.Ref, "from": strconv.Itoa(w.from.Line)})
 		f.Column = s.column
 		if w.base == nil {
-			f.Severity, f.Because = packs.Warning, "the base was not read ("+w.why+")"
+			f.Severity, f.Because = packs.Warning, "the base was not read ("+cmp.Or(w.why, "no instruction depends on it")+")"
 		}
 		if by != "" {
 			f.Severity, f.Because = packs.Note, by

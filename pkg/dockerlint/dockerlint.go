@@ -75,6 +75,8 @@ type Input struct {
 	Text []byte
 	// Target is the stage that is built, by its name; "": all that no other stage uses.
 	Target string
+	// Adds names what is laid over the image after the build, and may bring libraries, or is empty.
+	Adds string
 	// Checks are the warnings of BuildKit's checks.
 	Checks []Warning
 	// Base returns what is known of an image that a FROM names, or why nothing is; nil: base
@@ -105,7 +107,7 @@ type Input struct {
 
 // Lint judges a Dockerfile. It never fails: a text that is not understood has an error.
 func Lint(in Input, k *Knowledge) *File {
-	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, noImage: in.Absent, context: in.Context, wheelOf: in.Wheel, newestIn: in.Newest, predicted: in.Predict, index: in.Index, machines: in.Machines, policy: in.Policy, target: in.Target, work: new(int), room: new(maxContext), made: map[int]*walk{}}
+	l := &linter{Knowledge: k, file: &File{Path: in.Path, Findings: []Finding{}}, lines: lines(in.Text), base: in.Base, noImage: in.Absent, context: in.Context, wheelOf: in.Wheel, newestIn: in.Newest, predicted: in.Predict, index: in.Index, machines: in.Machines, policy: in.Policy, target: in.Target, adds: in.Adds, work: new(int), room: new(maxContext), made: map[int]*walk{}}
 	f, err := dockerfile.Read(bytes.NewReader(in.Text))
 	if err != nil && len(in.Checks) == 0 {
 		l.file.Error = err.Error()
@@ -144,6 +146,7 @@ type linter struct {
 	machines  []targets.Machine
 	policy    string
 	target    string
+	adds      string
 	nested    int           // stages that copy from one another
 	work      *int          // instructions that were followed
 	room      *int          // bytes of the context that may still be read

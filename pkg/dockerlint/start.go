@@ -169,7 +169,7 @@ func (w *walk) programAbsent(clause string, line, column int, by string) {
 	f := w.finding("program-absent", clause, line, values{"base": w.from.Ref, "from": strconv.Itoa(w.from.Line)})
 	f.Column = column
 	if w.base == nil {
-		f.Severity, f.Because = packs.Warning, "the base was not read ("+w.why+")"
+		f.Severity, f.Because = packs.Warning, "the base was not read ("+cmp.Or(w.why, "no instruction depends on it")+")"
 	}
 	if by != "" {
 		f.Severity, f.Because = packs.Note, by

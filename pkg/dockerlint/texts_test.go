@@ -43,7 +43,7 @@ func knowledge(t testing.TB) *dockerlint.Knowledge {
 
 // TestTexts lints the Dockerfiles of testdata/dockerfiles. A line `base REF TEXT` of the head
 // says which text image stands for an image; others are not known. `finding SEVERITY RULE
-// LIBRARY MESSAGE` is a finding of the base above; `path` names the file; `target` is a GPU and driver of the policy; see also indexOf and unmet. Files below context/ are
+// LIBRARY MESSAGE` is a finding of the base above; `path` names the file; `adds` what is laid over the image; `target` is a GPU and driver of the policy; see also indexOf and unmet. Files below context/ are
 // the build context. `want` has the findings and what is not predicted. A file named
 // healthy-… is one that works: it gives no error and no warning, and -update cannot change
 // that. Those named reported-… and healthy-used-… are written anew after a thread or a
@@ -117,6 +117,9 @@ func lintText(t *testing.T, k *dockerlint.Knowledge, a *txtar.Archive) *dockerli
 	}
 	if _, name, ok := strings.Cut(string(a.Comment), "\npath "); ok {
 		in.Path, _, _ = strings.Cut(name, "\n")
+	}
+	if _, adds, ok := strings.Cut(string(a.Comment), "\nadds "); ok {
+		in.Adds, _, _ = strings.Cut(adds, "\n")
 	}
 	files := map[string][]byte{}
 	for _, f := range a.Files {

@@ -149,6 +149,13 @@ func (l *linter) targets() {
 			continue
 		}
 		w.steps(i)
+		if l.adds != "" {
+			line := l.parsed.Stages[i].Line
+			if steps := l.parsed.Stages[i].Steps; len(steps) > 0 {
+				line = steps[len(steps)-1].Line
+			}
+			w.unknown = append(w.unknown, Unknown{line, l.adds})
+		}
 		w.judge()
 		for _, u := range slices.Concat(w.unknown, w.unread) {
 			if !slices.Contains(l.file.Unknown, u) {
