@@ -135,12 +135,12 @@ func (w *walk) executableStack(x *wheel) {
 }
 
 // refusesStacks reports whether the image's glibc is one that refuses executable stacks: by the
-// files of the base, or, of one that was not read, by its tag.
+// files of the base, or, if they do not tell its release, by its tag.
 func (w *walk) refusesStacks() bool {
 	if w.base != nil && w.base.Glibc != "" {
 		return !version.ParseRelease(w.base.Glibc).Before(version.ParseRelease("2.41"))
 	}
-	return w.base == nil && matchImage(w.Glibc241, w.from.Ref) != nil
+	return matchImage(w.Glibc241, w.from.Ref) != nil
 }
 
 var stackWord = regexp.MustCompile(`execstack|--clear-execstack`)
