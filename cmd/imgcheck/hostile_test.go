@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -189,6 +191,26 @@ func TestHostilePack(t *testing.T) {
 		args = append([]string{"imgcheck", args[0], "--rules", dir}, args[1:]...)
 		if status := run(context.Background(), args, &out, &errs); status != exitOK || !strings.Contains(out.String(), "\\u202e") || strings.ContainsAny(out.String(), "\u202e\x1b\a") {
 			t.Errorf("%q: %d, %q, %s", args, status, out.String(), errs.String())
+		}
+	}
+}
+
+// A number of a million digits in a report does not fill the error, which goes on behind it; a
+// path of ordinary length is whole.
+func TestLongWordInError(t *testing.T) {
+	name := filepath.Join(t.TempDir(), strings.Repeat("d", 200)+".json")
+	for what, text := range map[string]string{
+		"a number": `{"schema":"imgcheck.report/1","stats":{"files":` + strings.Repeat("9", 1_000_000) + `}}`,
+		"a schema": `{"schema":"` + strings.Repeat("é", 500_000) + `"}`,
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var stderr bytes.Buffer
+		status := run(t.Context(), []string{"imgcheck", "convert", name}, io.Discard, &stderr)
+		got := stderr.String()
+		if status != exitFailed || len(got) > 1200 || !utf8.ValidString(got) || !strings.Contains(got, name) || !strings.Contains(got, "…") || strings.HasSuffix(got, "…\n") {
+			t.Errorf("%s: status %d, %d bytes: %.1500s", what, status, len(got), got)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -128,9 +129,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // quote images and registries.
 func oneLine(s string) string { return plain.Line(s) }
 
-// bounded cuts off long texts: an error may quote a hostile file of a megabyte.
+// longWord matches a word that is longer than a path or an address of ordinary use.
+var longWord = regexp.MustCompile(`[^ ]{600,}`)
+
+// bounded cuts off long texts, and the middle of long words: an error may quote a hostile file of
+// a megabyte, or a number of a million digits.
 func bounded(s string) string {
-	const most = 8000
+	const most, head, tail = 8000, 200, 100
+	s = longWord.ReplaceAllStringFunc(s, func(word string) string {
+		return strings.ToValidUTF8(word[:head], "") + "…" + strings.ToValidUTF8(word[len(word)-tail:], "")
+	})
 	if len(s) <= most {
 		return s
 	}

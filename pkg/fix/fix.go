@@ -29,7 +29,8 @@ import (
 
 // Options limit a plan, and name the sources that its steps are made from.
 type Options struct {
-	// Trials limits how many changed images are replayed; 0 is 24.
+	// Trials limits how many changed images are replayed; 0 is 24. An image of very many ELF
+	// files gets fewer.
 	Trials int
 	// Find searches the sources of libraries ([provide.Sources.Find]). Nil means that there
 	// is no source: stand-ins take the place of libraries.
@@ -48,12 +49,23 @@ type Options struct {
 	Pins map[string]string
 }
 
+// fullTrials is the number of ELF files up to which an image gets all its trials. It is a
+// variable for tests.
+var fullTrials = 16_384
+
+// trialsOf returns the trials for an image with a number of ELF files: each trial replays all
+// of them.
+func trialsOf(trials, elf int) int {
+	return max(1, trials*fullTrials/max(fullTrials, elf))
+}
+
 // Find returns a plan that resolves the findings of res, which is what lint.Run returned
 // for img. The same image gives the same plan.
 func Find(ctx context.Context, img *replay.Image, set *packs.Packs, res *lint.Result, o Options) (*Plan, error) {
 	if o.Trials == 0 {
 		o.Trials = 24
 	}
+	o.Trials = trialsOf(o.Trials, res.Stats.ELF)
 	p := newPlanner(img, set, res, o)
 	for k := p.next(); k != ""; k = p.next() {
 		if err := p.resolve(ctx, k); err != nil {

@@ -223,6 +223,20 @@ func TestBound(t *testing.T) {
 	if p = plan(t, text+program("1/app/infer", needed...), Options{}); !p.Complete() || len(p.Steps) != 9 {
 		t.Errorf("with more trials: %v", p.Texts())
 	}
+	defer func(was int) { fullTrials = was }(fullTrials)
+	fullTrials = 3 // the image has 12 ELF files
+	if p = plan(t, text+program("1/app/infer", needed...), Options{}); p.Trials > 6 || !p.Truncated || len(p.Steps) == 0 {
+		t.Errorf("with very many ELF files: %d trials, truncated: %v, %d steps", p.Trials, p.Truncated, len(p.Steps))
+	}
+}
+
+// Ordinary images have all trials, and none has no trial.
+func TestTrialsOf(t *testing.T) {
+	for _, tt := range []struct{ trials, elf, want int }{{24, 0, 24}, {24, 16_384, 24}, {64, 8_000, 64}, {24, 49_152, 8}, {64, 32_768, 32}, {2, 100_000, 1}} {
+		if got := trialsOf(tt.trials, tt.elf); got != tt.want {
+			t.Errorf("%d trials for %d files: got %d, want %d", tt.trials, tt.elf, got, tt.want)
+		}
+	}
 }
 
 // For every text image, the same image has the same plan; the plan lists all findings that

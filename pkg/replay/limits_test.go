@@ -42,6 +42,26 @@ func TestTooManyInstalls(t *testing.T) {
 	}
 }
 
+// TestTooManyObjects checks the error for an image with more ELF files than the limit: names of
+// one file count, since each is judged.
+func TestTooManyObjects(t *testing.T) {
+	defer func(was int) { maxObjects = was }(maxObjects)
+	const prog = " --\nelf x86_64 interp=/lib64/ld-linux-x86-64.so.2\nflags1 pie\n"
+	img, p := &Image{FS: fsOf(t, "-- 0/bin/a"+prog+"-- 0/bin/b"+prog+"-- 0/bin/c"+prog)}, embedded(t)
+	maxObjects = 3
+	if _, err := Run(t.Context(), img, p); err != nil {
+		t.Error(err)
+	}
+	maxObjects = 2
+	const want = "it has 3 dynamic ELF files, more than the 2 that are replayed: it was not judged"
+	if _, err := Run(t.Context(), img, p); err == nil || err.Error() != want {
+		t.Errorf("error %v", err)
+	}
+	if _, err := FindWays(t.Context(), img, p); err == nil || err.Error() != want {
+		t.Errorf("the ways have the error %v", err)
+	}
+}
+
 // TestTooManySeen checks the error for an image whose environments see more packages than
 // the limit.
 func TestTooManySeen(t *testing.T) {
