@@ -272,6 +272,9 @@ func (r *Run) evalArgs(list []pysource.Arg) *args {
 			a.pos = append(a.pos, items...)
 			a.open = a.open || more != ""
 		case arg.Star == "**":
+			if d, ok := v.(*dict); ok {
+				r.spend(len(d.pairs))
+			}
 			a.spread(v)
 		case arg.Name != "":
 			if a.kw == nil {

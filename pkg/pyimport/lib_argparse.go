@@ -183,6 +183,7 @@ func asksForHelp(argv []string) bool {
 
 // fill sets the attributes that are known of the result of a parser.
 func (r *Run) fill(ns *instance, p *argParser, argv []string) {
+	r.spend(len(argv) + len(p.defaults.order))
 	for _, name := range p.defaults.order {
 		ns.attrs.put(name, p.defaults.m[name])
 	}

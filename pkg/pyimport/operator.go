@@ -234,6 +234,7 @@ func (r *Run) iterate(v value) (items []value, more string) {
 	r.reads(v)
 	switch v := v.(type) {
 	case *tuple:
+		r.spend(len(v.items))
 		return v.items, ""
 	case *list:
 		r.spend(len(v.items))

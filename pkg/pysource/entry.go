@@ -7,6 +7,7 @@ import "bytes"
 // those of the names that console scripts mostly have, those that read a command line, and those
 // that a decorator makes a command (click, typer).
 func (r *reducer) findEntries() {
+	done := map[int32]bool{} // classes that keepCommand has read
 	for i := range r.lines {
 		l := &r.lines[i]
 		switch {
@@ -15,7 +16,7 @@ func (r *reducer) findEntries() {
 			r.live(int32(i), full)
 		case l.flags&parses != 0 && l.fn >= 0:
 			r.live(l.fn, full)
-			r.keepCommand(l.fn)
+			r.keepCommand(l.fn, done)
 		case l.kind == classLine && r.isServer(r.bytesOf(l)):
 			r.keepServer(int32(i))
 		}
@@ -66,12 +67,13 @@ func (r *reducer) keepServer(class int32) {
 }
 
 // keepCommand keeps of the class of a method that adds a command its short constants, by which the
-// method names the command, and the functions that make its objects.
-func (r *reducer) keepCommand(method int32) {
+// method names the command, and the functions that make its objects. It does so once for a class.
+func (r *reducer) keepCommand(method int32, done map[int32]bool) {
 	class := r.lines[method].parent
-	if r.lines[method].flags&inClass == 0 || class < 0 || r.lines[class].kind != classLine {
+	if r.lines[method].flags&inClass == 0 || class < 0 || r.lines[class].kind != classLine || done[class] {
 		return
 	}
+	done[class] = true
 	for i := class + 1; i < r.lines[class].after; i = max(i+1, r.lines[i].after) {
 		if l := &r.lines[i]; l.kind == other && l.flags&assigns != 0 && isShort(r.bytesOf(l), int(l.equal)) {
 			r.keep(i, full)

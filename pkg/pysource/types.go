@@ -55,6 +55,10 @@ type typeReader struct {
 	bracket bool // a class in brackets was found
 	// abstract are the names that the file takes from collections.abc.
 	abstract map[string]bool
+	// imports counts the imports that have each of the names that matter, and binds says which of
+	// these names the file binds.
+	imports map[string]int
+	binds   map[string]bool
 }
 
 // readTypes records which types of a module's statements old releases of Python do not know: annotations of
@@ -272,6 +276,19 @@ func abstractNames(text []byte) map[string]bool {
 
 // bound reports whether the file binds a name, other than by its first import from collections.abc.
 func (t *typeReader) bound(name string) bool {
+	is, known := t.binds[name]
+	if !known {
+		is = t.binding(name)
+		if t.binds == nil {
+			t.binds = map[string]bool{}
+		}
+		t.binds[name] = is
+	}
+	return is
+}
+
+// binding is bound for a name that was not looked for yet.
+func (t *typeReader) binding(name string) bool {
 	if id, ok := t.r.ids.find([]byte(name)); ok {
 		for b := t.r.names[id].bind; b >= 0; b = t.r.binds[b].next {
 			l := &t.r.lines[t.r.binds[b].line]
@@ -281,13 +298,32 @@ func (t *typeReader) bound(name string) bool {
 			}
 		}
 	}
-	imports := 0
+	if t.imports == nil {
+		t.countImports()
+	}
+	n := t.imports[name]
+	return n > 1 || n == 1 && !t.abstract[name]
+}
+
+// countImports counts the imports that have each of the names that matter.
+func (t *typeReader) countImports() {
+	t.imports = map[string]int{}
 	for i := range t.r.lines {
-		if l := &t.r.lines[i]; l.kind == importLine && hasWord(t.r.bytesOf(l), name) {
-			imports++
+		l := &t.r.lines[i]
+		if l.kind != importLine {
+			continue
+		}
+		here := map[string]bool{}
+		eachName(t.r.bytesOf(l), func(name []byte, _ int) bool {
+			if generics[string(name)] || plain[string(name)] || t.abstract[string(name)] {
+				here[string(name)] = true
+			}
+			return true
+		})
+		for name := range here {
+			t.imports[name]++
 		}
 	}
-	return imports > 1 || imports == 1 && !t.abstract[name]
 }
 
 // hasWord reports whether a text has a name.
