@@ -56,6 +56,7 @@ func (r *Run) bind(f *function, a *args, vars *names) bool {
 	if !a.written || a.open || special || f.inherited(a) {
 		return true
 	}
+	r.spend(len(a.kw))
 	if text, vague := fit.refusal(a); text != "" {
 		name, known := f.qualified(r)
 		i := &instance{of: r.exceptionClass("TypeError"), attrs: r.newNames()}
@@ -159,6 +160,7 @@ func (r *Run) restArgs(a *args, used int) value {
 func (r *Run) restNamed(a *args, taken map[string]bool) value {
 	d := r.newDict()
 	d.open = a.open
+	r.spend(2 * len(a.kw))
 	for _, k := range sortedKeys(a.kw) {
 		if !taken[k] {
 			r.setKey(d, k, a.kw[k])

@@ -48,6 +48,9 @@ func TestHostileValues(t *testing.T) {
 	}
 	long := "a = 'x' * 60000"
 	list := "a = [str(i) for i in range(16000)]"
+	table := "d = {'k' + str(i): i for i in range(16000)}\nimport argparse\np = argparse.ArgumentParser()"
+	group := "import click.decorators as c\n@c.group()\ndef g(): pass\ng.add_command(g, name='a')"
+	typer := "from typer.main import Typer\na = Typer()\nb = Typer()\ndef f(): pass\nfor k in range(5000): a.command('n' + str(k))(f)"
 	for name, source := range map[string]string{
 		"equal lists":         twice("a = [1]; b = [1]", "a = [a, a]; b = [b, b]", "if a == b: import one"),
 		"equal tuples":        twice("a = (1,); b = (1,)", "a = (a, a); b = (b, b)", "if a in (b,): import one"),
@@ -74,8 +77,19 @@ func TestHostileValues(t *testing.T) {
 		"a long key":          loop(list+"\nb = (tuple(a),)\nd = {b: 1}", "if d[b]: import one"),
 		"classes of others":   "class A: pass\nfor i in range(16000):\n  for j in range(16000):\n    class A(A): pass\nA().x\n",
 		"the classes of many": loop("class A: pass\na = (int,) * 16000", "if isinstance(A(), a): import one"),
+		"a tuple's arguments": loop("a = tuple(range(16000))\ndef f(*b): pass", "f(*a)"),
+		"named arguments":     loop(table+"\ndef f(**b): pass", "f(**d)"),
+		"defaults":            loop(table, "p.set_defaults(**d)"),
+		"defaults of a line":  loop(table+"\np.set_defaults(**d)", "p.parse_args([])"),
+		"a group of itself":   loop(group+"\na = ['-x', 'a'] * 8000", "g.main(a)"),
+		"a Typer's commands":  loop(typer, "b.add_typer(a)"),
+		"applications":        loop("import os, django\nos.environ['DJANGO_SETTINGS_MODULE'] = 'settings'", "django.setup()"),
 	} {
-		r := testRun(t, &txtar.Archive{Files: []txtar.File{{Name: "main.py", Data: []byte(source)}}})
+		files := []txtar.File{{Name: "main.py", Data: []byte(source)}, {Name: "settings.py", Data: []byte("INSTALLED_APPS = ['app' for i in range(16000)]\n")}, {Name: "app.py"}}
+		for _, model := range []string{"argparse.py", "click/__init__.py", "click/decorators.py", "django.py", "typer/__init__.py", "typer/main.py"} {
+			files = append(files, txtar.File{Name: model, Data: []byte("def setup(): pass\ndef group(): pass\nclass Typer: pass\nclass ArgumentParser: pass\n")})
+		}
+		r := testRun(t, &txtar.Archive{Files: files})
 		r.opt.Steps = 1_000_000
 		r.Import("main") // without an end, or a bound of its depth, the test ends here
 		m, _ := r.modules.m["main"].(*module)

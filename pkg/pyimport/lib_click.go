@@ -148,6 +148,7 @@ func (c *command) addCommand(r *Run, a *args) value {
 	name, _ := a.text(1, "name")
 	if sub, ok := v.(*command); ok {
 		if name == "" && sub.typer && sub.name == "" { // its commands become those of the group
+			r.spend(4 * len(sub.commands.order))
 			for _, n := range sub.commands.order {
 				c.add(r, n, sub.commands.m[n])
 			}
@@ -187,7 +188,10 @@ func (c *command) call(r *Run, a *args) value {
 // runCommand runs a command with its arguments. Which of several commands runs is certain if
 // its name comes first.
 func (r *Run) runCommand(c *command, argv []string) {
+	r.spend(len(argv))
 	switch {
+	case r.stop != "":
+		return
 	case !c.group:
 		r.runCallback(c)
 		return

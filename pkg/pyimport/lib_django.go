@@ -34,6 +34,7 @@ func (r *Run) djangoSetup() (settings *module, apps []string) {
 		r.note("the applications of " + name + " are not known: " + more)
 	}
 	var classes []*class
+	r.spend(16 * len(items)) // each is searched for, with its parts
 	for _, item := range items {
 		entry, ok := item.(string)
 		if !ok || !isDotted(entry) {

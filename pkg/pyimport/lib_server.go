@@ -102,8 +102,11 @@ func (r *Run) importApplication(v value) {
 	}
 }
 
-// isDotted reports whether a text is the dotted name of a module.
+// isDotted reports whether a text is the dotted name of a module, or too long to be one.
 func isDotted(text string) bool {
+	if len(text) > maxModule {
+		return true // importModule says so
+	}
 	for part := range strings.SplitSeq(text, ".") {
 		if part == "" || strings.TrimLeft(part, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" {
 			return false

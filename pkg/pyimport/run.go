@@ -132,7 +132,7 @@ const (
 	longText    = 1024    // bytes of a string that count as no steps
 	textSteps   = 64      // bytes of a longer one that count as a step
 	maxWithin   = 100     // containers within one another that are compared or printed
-	maxKey      = 4096    // bytes of the items of a tuple that is a key
+	maxKey      = 1024    // bytes of the items of a tuple that is a key
 	maxPath     = 4096    // bytes of a pathlib path: PATH_MAX
 	maxItems    = 1 << 14 // items of a container
 	maxUnknown  = 12      // entries of Node.Unknown

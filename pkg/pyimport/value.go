@@ -235,7 +235,9 @@ func hashWithin(v value, depth int) (key string, ok bool) {
 			if !ok || b.Len()+len(k) > maxKey {
 				return "", false
 			}
-			fmt.Fprintf(&b, "%d:%s", len(k), k)
+			b.WriteString(strconv.Itoa(len(k)))
+			b.WriteByte(':')
+			b.WriteString(k)
 		}
 		return b.String(), true
 	case *class, *function, *module, *builtin:

@@ -31,3 +31,18 @@ func TestNestedFStrings(t *testing.T) {
 		Parse([]byte(text))
 	}
 }
+
+// TestManyTypesAndCommands checks that imports are counted once, and classes read once, however many
+// types and methods look at them. They took minutes, as the square of the lines.
+func TestManyTypesAndCommands(t *testing.T) {
+	for _, text := range []string{
+		"import int\nimport int\n" + strings.Repeat("a=int|None\n", 300_000),
+		"import int\n" + strings.Repeat("import os\n", 100_000) + "import int\n" + strings.Repeat("a=int|None\n", 100_000),
+		"import os\nclass C:\n" + strings.Repeat("  a='x'\n", 100_000) + "  def f(self):\n" + strings.Repeat("    p.parse_args()\n", 100_000),
+		"import os\nclass C:\n" + strings.Repeat("  def f(self):\n    p.parse_args()\n", 60_000),
+	} {
+		if got := string(Reduce([]byte(text))); !strings.Contains(got, "import ") {
+			t.Errorf("%.40q: the import is lost", text)
+		}
+	}
+}
