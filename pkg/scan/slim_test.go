@@ -28,6 +28,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/size"
 	"github.com/imgcheck/imgcheck/pkg/slim"
 	"github.com/imgcheck/imgcheck/pkg/targets"
+	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
 // gpuImage has GPU code of a wheel, of a package of Debian's, of conda's, and of NVIDIA's. SHA, MD5 and HEX
@@ -246,6 +247,44 @@ func TestSlimForced(t *testing.T) {
 		_, err = Slim(t.Context(), ref, base.Images[0], so, Options{})
 		if err == nil || !strings.Contains(err.Error(), want) || errors.As(err, new(*WorseError)) != (so.Modify == nil) {
 			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// TestSlimSecondCUDA drops the libraries of a CUDA base of which torch gets those of its wheels, and
+// keeps the one that another program of the image gets, and that which a program opens by its name.
+func TestSlimSecondCUDA(t *testing.T) {
+	text, err := images.Text("torch-cu130-healthy.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const site = "-- 1/usr/local/lib/python3.12/site-packages/"
+	const cuda = "torch/lib/libtorch_cuda.so --\nelf x86_64 soname=libtorch_cuda.so\n"
+	torch := strings.Replace(string(text), cuda, cuda+"needed libnccl.so.2\n", 1) + site + "nvidia/nccl/lib/libnccl.so.2 --\nelf x86_64 soname=libnccl.so.2\nneeded libc.so.6\n"
+	const lib = "/usr/local/cuda-13.0/targets/x86_64-linux/lib/"
+	base := "-- 0/usr/local/cuda --\nsymlink cuda-13.0\n-- 0/usr/local/cuda-13.0/lib64 --\nsymlink targets/x86_64-linux/lib\n" +
+		"-- 0/etc/ld.so.conf.d/cuda.conf --\n/usr/local/cuda/lib64\n-- 0" + strings.TrimSuffix(lib, "/") + " --\ndir\n"
+	for _, name := range []string{"libcublas.so.13", "libcublasLt.so.13", "libcudart.so.13", "libcusparse.so.12", "libcudnn.so.9", "libnccl.so.2"} {
+		base += "-- 0" + lib + name + " --\nelf x86_64 soname=" + name + "\nneeded libc.so.6\n"
+	}
+	const program = "elf x86_64 interp=/lib64/ld-linux-x86-64.so.2 mode=0755\nneeded libc.so.6\nrunpath " + lib + "\n"
+	for name, tt := range map[string]struct{ more, stays string }{
+		"torch alone":       {"", ""},
+		"another process":   {"-- 1/usr/bin/tool --\n" + program + "needed libcublas.so.13\n", "libcublas.so.13"},
+		"a name in data":    {"-- 1/usr/bin/tool --\n" + program + "undef dlopen\nrodata \"libnccl.so.2\\x00\"\n", "libnccl.so.2"},
+		"a function's path": {"-- 1/app/extra.py --\nimport ctypes\ndef extra():\n    return ctypes.CDLL('/usr/local/cuda/lib64/libcudnn.so.9')\n", "libcudnn.so.9"},
+	} {
+		s, _ := slimmed(t, torch+base+tt.more, SlimOptions{Classes: []string{"copies"}})
+		var gone []string
+		for _, f := range s.Plan.Dropped {
+			if n, ok := strings.CutPrefix(f.Path, lib); ok {
+				gone = append(gone, n)
+			}
+		}
+		slices.Sort(gone)
+		want := slices.DeleteFunc([]string{"libcublas.so.13", "libcublasLt.so.13", "libcudart.so.13", "libcudnn.so.9", "libcusparse.so.12", "libnccl.so.2"}, func(n string) bool { return n == tt.stays })
+		if !slices.Equal(gone, want) {
+			t.Errorf("%s: %v go, not %v", name, gone, want)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (f *finder) abandoned() map[string]bool {
 	}
 	for _, text := range f.named() {
 		for t := range trees {
-			trees[t] = trees[t] && !strings.Contains(text, "/"+t)
+			trees[t] = trees[t] && !strings.Contains(text, "/"+t) && !leadsAbove([]byte(text), t)
 		}
 	}
 	gone := map[string]bool{}
@@ -110,7 +110,7 @@ func (f *finder) leads(e *layers.Entry, trees map[string]bool) {
 	}
 	if len(e.Content) > 0 {
 		for t := range trees {
-			trees[t] = trees[t] && (t == own || !bytes.Contains(e.Content, []byte("/"+t)))
+			trees[t] = trees[t] && (t == own || !bytes.Contains(e.Content, []byte("/"+t)) && !leadsAbove(e.Content, t))
 		}
 	}
 }
@@ -128,4 +128,11 @@ func (f *finder) named() []string {
 		}
 	}
 	return list
+}
+
+// leadsAbove reports whether a text has the directory above a tree where a path ends, or goes on with
+// what is not known, as in os.path.join("/opt", name) or "/opt/%s": which tree it leads into is not known.
+func leadsAbove(text []byte, tree string) bool {
+	above := path.Dir(tree)
+	return above != "." && ends(text, "/"+above)
 }

@@ -61,6 +61,9 @@ func TestAbandoned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	source := func(expr string) string {
+		return "-- 1/app/feature.py --\nimport ctypes, os\ndef feature():\n    return ctypes.CDLL(" + expr + ")\n"
+	}
 	const program = "elf x86_64 interp=/lib64/ld-linux-x86-64.so.2 mode=0755\nneeded libc.so.6\n"
 	for name, tt := range map[string]struct {
 		head, more string
@@ -76,6 +79,13 @@ func TestAbandoned(t *testing.T) {
 		"a program inside": {"", "-- 1/opt/build/bin/x --\n" + program, false},
 		"code inside":      {"", "-- 1/opt/build/x.py --\nimport ctypes\n", false},
 		"a working dir":    {"workdir /opt/build\n", "", false},
+		"a dir above":      {"workdir /opt\n", "", false},
+		"a part of a path": {"env PREFIX=/opt/\n", "", false},
+		"a name in data":   {"", "-- 1/app/feature --\n" + program + "rodata \"/opt/build/lib/libcublas.so.12\\x00\"\nundef dlopen\n", false},
+		"a joined path":    {"", source("os.path.join(\"/opt\", os.environ[\"KIND\"], \"lib/libcublas.so.12\")"), false},
+		"a formatted path": {"", source("\"/opt/%s/lib/libcublas.so.12\" % os.environ[\"KIND\"]"), false},
+		"an f-string":      {"", source("f\"/opt/{os.environ['KIND']}/lib/libcublas.so.12\""), false},
+		"another path":     {"", source("\"/opt/other/\" + os.environ[\"KIND\"]"), true},
 		"an unknown start": {"entrypoint [\"sh\", \"-c\", \"$(cat /run/what)\"]\n", "", false},
 	} {
 		base := strings.Replace(string(text), "entrypoint [", tt.head+"entrypoint [", 1)
@@ -93,6 +103,46 @@ func TestAbandoned(t *testing.T) {
 		}
 		if strings.Contains(got, "abandoned-copies /opt/toolkit") {
 			t.Errorf("%s: a copy in a search path is abandoned", name)
+		}
+	}
+}
+
+// TestNamedCopies does not claim a copy that only a feature of the image opens: a program that nothing
+// starts, by a name in its data, or a function that nothing calls, by a path that is known or known in part.
+func TestNamedCopies(t *testing.T) {
+	text, err := images.Text("slim-abandoned.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := packs.LoadPacks(rules.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const program = "-- 1/app/feature --\nelf x86_64 interp=/lib64/ld-linux-x86-64.so.2 mode=0755\nneeded libc.so.6\n"
+	source := func(expr string) string {
+		return "-- 1/app/feature.py --\nimport ctypes, os\ndef feature():\n    return ctypes.CDLL(" + expr + ")\n"
+	}
+	for name, tt := range map[string]struct {
+		more    string
+		claimed bool
+	}{
+		"nothing":              {"", true},
+		"a name in data":       {program + "runpath /opt/toolkit/lib\nundef dlopen\nrodata \"libcublas.so.12\\x00\"\n", false},
+		"a name of another":    {program + "runpath /opt/toolkit/lib\nundef dlopen\nrodata \"libother.so.12\\x00\"\n", true},
+		"a path":               {source("'/opt/toolkit/lib/libcublas.so.12'"), false},
+		"a path through links": {"-- 1/opt/cuda --\nsymlink toolkit\n" + source("'/opt/cuda/lib/libcublas.so.12'"), false},
+		"a joined path":        {source("os.path.join('/opt/toolkit/lib', os.environ['NAME'])"), false},
+		"a formatted path":     {source("'/opt/toolkit/lib/%s' % os.environ['NAME']"), false},
+		"a path of another":    {source("'/opt/toolkit/lib/libother.so'"), true},
+	} {
+		img := read(t, append(slices.Clone(text), tt.more...))
+		ev, err := replay.Run(t.Context(), img.judged(img.fsys), set)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got := claimed(find(t, size.Image{Layers: img.layers, FS: img.fsys, Evidence: ev, Packs: set}))
+		if is := strings.Contains(got, "copies /opt/toolkit/lib/libcublas.so.12"); is != tt.claimed {
+			t.Errorf("%s: claimed %s", name, got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package size
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -170,6 +171,7 @@ func (f *finder) unreached(ctx context.Context, classes []*Class) (map[string]st
 	if len(candidate) == 0 {
 		return copies, nil
 	}
+	f.keepNamed(copies)
 	for _, o := range f.Evidence.Files.Objects {
 		if err := cmp.Or(ctx.Err(), f.Evidence.Config.Spent()); err != nil {
 			return nil, err
@@ -185,6 +187,67 @@ func (f *finder) unreached(ctx context.Context, classes []*Class) (map[string]st
 		}
 	}
 	return copies, nil
+}
+
+// keepNamed takes the copies off copies which a kept text names by their paths, or a source of Python
+// or Node by their directories: a function that nothing calls when the program starts may open them.
+func (f *finder) keepNamed(copies map[string]string) {
+	byDir := map[string][]string{}
+	for p := range copies {
+		byDir[path.Dir(p)] = append(byDir[path.Dir(p)], p)
+	}
+	for e := range f.FS.All() {
+		if len(e.Content) == 0 {
+			continue
+		}
+		if bytes.Contains(e.Content, []byte(".so")) {
+			for _, name := range libraryPaths.FindAll(e.Content, -1) {
+				if to, _, ok := f.FS.Lookup(string(name)); ok { // through links such as /usr/local/cuda
+					delete(copies, to.Path)
+				}
+			}
+		}
+		for dir, list := range byDir {
+			if !bytes.Contains(e.Content, []byte("/"+dir)) {
+				continue
+			}
+			if isSource(e.Path) && ends(e.Content, "/"+dir) {
+				for _, p := range list {
+					delete(copies, p)
+				}
+			}
+		}
+	}
+}
+
+// libraryPaths matches absolute paths of libraries.
+var libraryPaths = regexp.MustCompile(`/[\w.@%+/-]*\.so[.\d]*`)
+
+// isSource reports whether a file is a source of Python or Node.
+func isSource(p string) bool {
+	switch path.Ext(p) {
+	case ".py", ".js", ".cjs", ".mjs":
+		return true
+	}
+	return false
+}
+
+// ends reports whether a text has a path that ends with dir, perhaps with a slash, or goes on with
+// what is not known: an expression joins it with another one.
+func ends(text []byte, dir string) bool {
+	for {
+		i := bytes.Index(text, []byte(dir))
+		if i < 0 {
+			return false
+		}
+		text = text[i+len(dir):]
+		if len(text) == 0 || strings.IndexByte("\"'`:,;) \n\x00", text[0]) >= 0 {
+			return true
+		}
+		if text[0] == '/' && (len(text) == 1 || strings.IndexByte("\"'`:,;) \n\x00%{$*?[", text[1]) >= 0) {
+			return true
+		}
+	}
 }
 
 // gets returns the real paths of the files that a process has mapped which starts or opens an
