@@ -38,7 +38,7 @@ const packageCache = "package-cache"
 type Slimmed struct {
 	Base *patch.Image
 	Plan *slim.Plan
-	// Size is what the image has, with its classes.
+	// Size is what the image has, with the classes to drop and GPU code.
 	Size *size.Result
 	// Kept are files of the classes to drop that stay, because the image needs them.
 	Kept []size.Kept
@@ -88,7 +88,8 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 	if s.Size, err = size.Find(ctx, size.Image{Layers: read, FS: j.Image.FS, Evidence: evidence, Packs: j.Packs, GPUs: so.architectures()}, known); err != nil {
 		return nil, err
 	}
-	chosen := slices.DeleteFunc(slices.Clone(s.Size.Groups), func(g size.Group) bool { return !slices.Contains(so.Classes, g.ID) })
+	s.Size.Groups = slices.DeleteFunc(s.Size.Groups, func(g size.Group) bool { return !slices.Contains(so.Classes, g.ID) && g.ID != size.GPUCode })
+	chosen := slices.DeleteFunc(slices.Clone(s.Size.Groups), func(g size.Group) bool { return g.ID == size.GPUCode })
 	var verdicts []*targets.Row
 	if len(so.GPUs) > 0 {
 		verdicts = lint.GPURows(evidence, j.Image, j.Packs)

@@ -191,7 +191,7 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 			if class != 0 && title != "" {
 				count(families, title, e.Size, pull)
 			}
-			file := File{Path: "/" + e.Path, Layer: i, Bytes: e.Size, Pull: pull, Of: f.copies[e.Path]}
+			file := File{Layer: i, Bytes: e.Size, Pull: pull, Of: f.copies[e.Path]}
 			if class < 0 {
 				class = f.class(GPUCode)
 				file.Bytes = f.unusable(e)
@@ -199,6 +199,7 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 				count(stays, cmp.Or(title, placeOf(e.Path)), e.Size-file.Bytes, pull-file.Pull)
 			}
 			if class >= 0 && file.Bytes > 0 && !(repeated && class == 0) {
+				file.Path = "/" + e.Path
 				groups[class].Files = append(groups[class].Files, file)
 			}
 		}
