@@ -6,7 +6,9 @@
 #   1. slim reads the layout and pushes to a registry on loopback, with at most 200 MB of memory
 #      and nothing written to a disk but its messages, and crane copies the same image for comparison
 #   2. crane (of go-containerregistry), skopeo and umoci accept the slim image
-#   3. for every ELF file, `imgcheck ldd --all` says the same of the slim root as of the old one,
+#   3. all that size claims may go at once: slim --dry-run judges the image without it, and refuses
+#      if there is a new finding, or a process maps other files
+#   4. for every ELF file, `imgcheck ldd --all` says the same of the slim root as of the old one,
 #      and in both the root's own loader says so, too
 #
 # At last it prints a table for docs/slim.md: bytes of a pull before and after, and time and memory
@@ -68,11 +70,21 @@ ask() {
   jq -r .path "$S/$1.jsonl" | sort >"$S/$1.paths"
 }
 
+# claims NAME LAYOUT GPU: drops all classes that size lists, in a dry run.
+claims() {
+  local drops
+  mapfile -t drops < <("$S/imgcheck" size --no-cache "oci:$2" --gpu "$3" --format json | jq -r '.groups[].id | select(. != "gpu-code") | "--drop=" + .')
+  [ ${#drops[@]} -gt 0 ] || die "size claims nothing of $1"
+  "$S/imgcheck" slim --no-cache "oci:$2" --dry-run --gpu "$3" "${drops[@]}" >&2 || die "$1 is worse without what size claims: ${drops[*]}"
+}
+
 table=
 for pair in "$@"; do
   name=${pair%%=*} gpu=${pair#*=}
   layout=$R/oci/$name
   [ -e "$layout/index.json" ] || die "$layout is not there: run test/real/run.sh"
+  say "what size claims: $name"
+  claims "$name" "$layout" "$gpu"
   say "crane: $name"
   copied=$(measured crane "$S/crane" push --insecure "$layout" "$to/$name:1")
   before=$(pull "$to/$name:1")
