@@ -272,6 +272,11 @@ func wraps(_ *Run, a *args) value {
 			g.attrs.put(name, r.attrOr(of, name, unknownf("the name of a function")))
 		}
 		g.attrs.put("__wrapped__", of)
+		if f, ok := of.(*function); ok {
+			if list, ok := f.attrs.get(clickParams); ok {
+				r.set(g.attrs, clickParams, list)
+			}
+		}
 		r.openUp(g.attrs, "functools.wraps")
 		return &g
 	}}

@@ -5,7 +5,7 @@ import "bytes"
 // findEntries keeps the functions by which programs start, as far as a call runs them: a script
 // in another file calls main, and the command line decides which other one main calls. They are
 // those of the names that console scripts mostly have, those that read a command line, and those
-// that a decorator makes a command (click, typer).
+// that a decorator makes a command (click, typer), and how a group of click finds its commands.
 func (r *reducer) findEntries() {
 	done := map[int32]bool{} // classes that keepCommand has read
 	for i := range r.lines {
@@ -17,6 +17,9 @@ func (r *reducer) findEntries() {
 		case l.flags&parses != 0 && l.fn >= 0:
 			r.live(l.fn, full)
 			r.keepCommand(l.fn, done)
+		case l.kind == defLine && l.flags&inClass != 0 && l.flags&block != 0 && l.parent >= 0 && string(definedName(r.bytesOf(l))) == "get_command" && isGroup(r.bytesOf(&r.lines[l.parent])):
+			r.keepCalled(l.parent, int32(i))
+			r.keepInit(l.parent)
 		case l.kind == classLine && r.isServer(r.bytesOf(l)):
 			r.keepServer(int32(i))
 		}
@@ -42,6 +45,12 @@ func (r *reducer) isCommand(from, to int32) bool {
 		}
 	}
 	return false
+}
+
+// isGroup reports whether a class is a group of commands of click, by the names of its bases.
+func isGroup(class []byte) bool {
+	bases := basesOf(class)
+	return bytes.Contains(bases, []byte("Group")) || bytes.Contains(bases, []byte("MultiCommand"))
 }
 
 // isServer reports whether a class is an application of gunicorn, by the name of its base.

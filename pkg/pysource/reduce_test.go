@@ -719,12 +719,57 @@ def main(argv=None):
  args.func(args)
 def parse(argv):
  parser=argparse.ArgumentParser()
- parser.add_argument("mode")#10
+ parser.add_argument("--long")
+ parser.add_argument("mode")
  return parser.parse_args(argv)
 @click.command()
 def convert(n):
  work.start(n)#15
 #: unused
+`},
+		{"declarations of command lines, and a group that finds its commands", `import argparse, importlib
+import click
+class Lazy(click.Group):
+    def __init__(self, *args, lazy=None, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.lazy = lazy or {}
+    def list_commands(self, ctx):
+        return sorted(self.lazy)
+    def get_command(self, ctx, name):
+        return self.load(name)
+    def load(self, name):
+        return importlib.import_module(self.lazy[name]).cli
+class Cache:
+    def get_command(self, name):
+        return self.things.start(name)
+@click.group(cls=Lazy, help="a text that matters to nobody here", lazy={"serve": "tool.serve"})
+@click.option("--level", "-l", default="a default that is a text", help="(first, second)",  # a comment, too
+              type=click.Choice(["debug", "info"]), show_default=True)
+def cli(level): pass
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--backend", "-b",
+        help="a text, of two parts; " "and the other one",
+        type=str, choices=["a", "b"], default=lambda: 1, metavar="B")
+    p.parse_args()
+`, `import argparse,importlib
+import click
+class Lazy(click.Group):
+ def __init__(self,*args,lazy=None,**kwargs):
+  super().__init__(*args,**kwargs)
+  self.lazy=lazy or{}
+ def get_command(self,ctx,name):#9
+  return self.load(name)
+ def load(self,name):
+  return importlib.import_module(self.lazy[name]).cli
+@click.group(cls=Lazy,lazy={"serve":"tool.serve"})#16
+@click.option("--level","-l",default="a default that is a text",type=click.Choice(["debug","info"]))
+def cli(?):return ?#19
+def main():
+ p=argparse.ArgumentParser()
+ p.add_argument("--backend","-b",type=str)
+ p.parse_args()#25
+#: Cache
 `},
 		{"an application that a text names", `import uvicorn
 def begin():

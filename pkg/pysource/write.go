@@ -67,6 +67,8 @@ func (r *reducer) write(l *logical) {
 		w.out = append(w.out, "return ?"...)
 	case l.kind == defLine:
 		w.def()
+	case declares(l, text):
+		w.declaration()
 	case l.kind == other && l.flags&(assigns|joined) == assigns:
 		w.assign(int(l.equal), l.fn < 0 && l.flags&inClass != 0)
 	default:
@@ -546,20 +548,12 @@ func (r *reducer) callee(text []byte, i int) bool {
 		return false
 	case name[0] == '.': // of a value
 		return !inertMethod(name)
-	case bytes.HasSuffix(name, []byte(".add_argument")) && isOption(text[i:]):
-		return false
 	}
 	if inertCalls.has(name) {
 		id, ok := r.ids.find(name)
 		return ok && r.defines(id)
 	}
 	return bytes.IndexByte(name, '.') < 0 || !inertMethod(name)
-}
-
-// isOption reports whether the first argument of a call is a text that begins with a hyphen.
-func isOption(args []byte) bool {
-	args = bytes.TrimLeft(args, "( \t\r\n\\")
-	return len(args) > 1 && classes[args[0]] == clQuote && args[1] == '-'
 }
 
 // defines reports whether the file has a function or class of a name.
