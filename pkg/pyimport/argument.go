@@ -60,22 +60,6 @@ func (r *Run) moduleOf(name, file string) *module {
 	return m
 }
 
-// Lacks reports whether a package that was imported binds none of some names to anything but a module.
-func (r *Run) Lacks(pkg string, names []string) bool {
-	m := r.moduleOf(pkg, "")
-	if m == nil || m.names.open != "" {
-		return false
-	}
-	for _, name := range names {
-		if v, ok := m.names.get(name); ok {
-			if _, is := v.(*module); !is {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // Finds reports whether a package that was imported has a submodule.
 func (r *Run) Finds(pkg, name string) bool {
 	m := r.moduleOf(pkg, "")

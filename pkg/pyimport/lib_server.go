@@ -116,17 +116,18 @@ func isDotted(text string) bool {
 }
 
 // importNamed imports a module that a text names. One that is not there may come from a volume.
-func (r *Run) importNamed(module string) {
-	r.importModule(module)
+func (r *Run) importNamed(module string) value {
+	m := r.importModule(module)
 	e := r.raised
 	if e == nil || e.from == nil || e.from.Type != "ModuleNotFoundError" || e.from.Doubt != "" {
-		return
+		return m
 	}
 	top, _, _ := strings.Cut(module, ".")
 	if rest, ok := strings.CutPrefix(e.from.Text, "No module named '"+top); ok && (rest == "'" || strings.HasPrefix(rest, ".")) {
 		e.from.Doubt = "the image has no module " + top + ", and may get it from a volume"
 		e.doubt = e.from.Doubt
 	}
+	return m
 }
 
 // gunicornApplication returns a class whose __init__ calls load_config, and whose method run starts

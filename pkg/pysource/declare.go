@@ -3,7 +3,7 @@ package pysource
 import "bytes"
 
 // declares reports whether a line declares a parameter of a command line, or a command: a call of
-// add_argument, or a decorator of click.
+// add_argument, or a decorator of click; or the modules of tasks of an application of Celery.
 func declares(l *logical, text []byte) bool {
 	n := bytes.IndexByte(text, '(')
 	if n < 0 || l.flags&block != 0 {
@@ -11,13 +11,28 @@ func declares(l *logical, text []byte) bool {
 	}
 	name := bytes.TrimSpace(text[:n])
 	dot := bytes.LastIndexByte(name, '.')
-	switch string(name[dot+1:]) {
+	switch string(lastWord(name)) {
 	case "add_argument":
 		return l.kind == other && dot > 0 && l.flags&assigns == 0
 	case "option", "argument", "command", "group":
 		return l.kind == decorator
+	case "Celery":
+		return l.kind == other && l.flags&assigns != 0
+	case "autodiscover_tasks":
+		return l.kind == other && dot > 0
+	case "update":
+		return l.kind == other && l.flags&assigns == 0 && bytes.HasSuffix(name, []byte(".conf.update"))
 	}
 	return false
+}
+
+// lastWord returns the name at the end of a text.
+func lastWord(text []byte) []byte {
+	n := len(text)
+	for n > 0 && parts[text[n-1]] {
+		n--
+	}
+	return text[n:]
 }
 
 // idleArguments are the arguments of a declaration that decide nothing of what a command line gives.
@@ -27,6 +42,9 @@ hidden deprecated hide_input confirmation_prompt autocompletion shell_complete v
 // idleInArgparse are further ones of add_argument.
 var idleInArgparse = newWordSet(`default choices required`)
 
+// ofCelery are the only named arguments that name modules, of an application of Celery and its settings.
+var ofCelery = newWordSet(`include imports config_source packages related_name force namespace CELERY_IMPORTS CELERY_INCLUDE`)
+
 // maxDeclared limits an argument of a declaration, in bytes.
 const maxDeclared = 600
 
@@ -35,7 +53,7 @@ func (w *writer) declaration() {
 	text := w.src
 	open := bytes.IndexByte(text, '(')
 	end := bracketEnd(text, open)
-	argparse := bytes.HasSuffix(bytes.TrimSpace(text[:open]), []byte(".add_argument"))
+	callee := string(lastWord(bytes.TrimSpace(text[:open])))
 	w.copy(0, open)
 	w.token(text[open:open+1], false)
 	w.value = false
@@ -44,7 +62,14 @@ func (w *writer) declaration() {
 	for i := open + 1; i < end-1; {
 		stop := argumentEnd(text[:end-1], i)
 		name := argumentName(text[i:stop])
-		idle := len(name) > 0 && (idleArguments.has(name) || argparse && idleInArgparse.has(name))
+		idle := len(name) > 0 && idleArguments.has(name)
+		switch {
+		case len(name) == 0:
+		case callee == "add_argument":
+			idle = idle || idleInArgparse.has(name)
+		case callee == "Celery", callee == "update", callee == "autodiscover_tasks":
+			idle = !ofCelery.has(name)
+		}
 		if !idle && !isBlank(text[i:stop]) {
 			if some {
 				w.token([]byte(","), false)

@@ -143,7 +143,7 @@ func (r *reducer) reduce(src []byte) []byte {
 		l := &r.lines[i]
 		switch {
 		case l.fn >= 0:
-		case l.flags&assigns != 0 && (isBuild(r.bytesOf(l)) || bytes.HasPrefix(r.bytesOf(l), []byte("INSTALLED_APPS"))):
+		case l.flags&assigns != 0 && (isBuild(r.bytesOf(l)) || namesModules(r.bytesOf(l))):
 			r.decide(int32(i), matters)
 		case r.runs(int32(i), l):
 			r.keep(int32(i), full)
@@ -154,6 +154,19 @@ func (r *reducer) reduce(src []byte) []byte {
 	r.processAll()
 	r.keepTriedNames()
 	return r.assemble(partial)
+}
+
+// namesModules reports whether a statement binds a setting of Django or Celery that lists modules.
+func namesModules(text []byte) bool {
+	n := 0
+	for n < len(text) && parts[text[n]] {
+		n++
+	}
+	switch string(text[:n]) {
+	case "INSTALLED_APPS", "imports", "include", "CELERY_IMPORTS", "CELERY_INCLUDE":
+		return true
+	}
+	return false
 }
 
 // processAll processes the lines that are to be kept, and those that they need.

@@ -58,8 +58,13 @@ func (st *starter) importNamed(run *pyimport.Run, j job, tree *pyimport.Node) {
 			if known {
 				run.ForgetUnknownPath()
 			}
-			n = run.Import(i.Module)
-			st.mounted(n, i.Module)
+			if i.Celery {
+				n = run.Celery(i.Module, i.Worker)
+			} else {
+				n = run.Import(i.Module)
+			}
+			module, _, _ := strings.Cut(i.Module, ":")
+			st.mounted(n, module)
 		default:
 			known = known && !run.Mentions(i.File, p.PathNames)
 			n = run.File(i.File)
@@ -77,9 +82,6 @@ func (st *starter) importNamed(run *pyimport.Run, j job, tree *pyimport.Node) {
 			if text, ok := run.Setting(i.Module, i.File, p.AppName); ok {
 				app, _, _ = strings.Cut(text, ":")
 			}
-		}
-		if i.Below != "" && tree.Failed == nil && run.Lacks(i.Module, i.Unless) && run.Finds(i.Module, i.Below) {
-			add(run.Import(i.Module + "." + i.Below))
 		}
 	}
 	if app != "" && tree.Failed == nil {

@@ -95,10 +95,6 @@ type Starter struct {
 	// such a file sets what the operand names, if there is none.
 	ChdirName string `yaml:"chdirname"`
 	AppName   string `yaml:"appname"`
-	// Below is a module that is imported, too, from a package of Imports that binds none of the names
-	// of Unless.
-	Below  string   `yaml:"below"`
-	Unless []string `yaml:"unless"`
 	// Envs are patterns of the environments in whose bin directory programs are looked for
 	// first: below the working directory, or below the home directory with "~/".
 	Envs []string `yaml:"envs"`
@@ -120,6 +116,7 @@ func init() {
 		"app":         (*started).app,         // the operand is MODULE:ATTRIBUTE, imported in this process
 		"apps":        (*started).apps,        // as app, each operand
 		"class":       (*started).class,       // the operand is MODULE.CLASS, whose module is imported in this process
+		"celery":      (*started).celery,      // options and variables name an application of Celery
 		"alembic":     (*started).alembic,     // the env.py of its configuration is executed in this process
 		"file":        (*started).file,        // the operand is a Python file, executed in this process
 		"options":     (*started).options,     // only options say what is imported
@@ -475,6 +472,22 @@ func (st *started) class() {
 	}
 }
 
+// celery imports the application that its options name, and for a worker or the scheduler the modules of
+// its tasks.
+func (st *started) celery() {
+	st.options()
+	py := st.res.Programs[st.index].Python
+	if py == nil {
+		return
+	}
+	for i := range py.Imports {
+		if im := &py.Imports[i]; im.File == "" && im.Link.What != "" {
+			im.Module, im.Celery = im.Link.What, true
+			im.Worker = slices.ContainsFunc(st.operands, func(o string) bool { return o == "worker" || o == "beat" })
+		}
+	}
+}
+
 // alembic executes the env.py below the directory that alembic.ini names: its key script_location
 // (alembic/script/base.py). A key prepend_sys_path puts directories first on sys.path.
 func (st *started) alembic() {
@@ -550,9 +563,6 @@ func (st *started) options() {
 	}
 	for _, value := range st.values(st.row.Imports) {
 		st.importName(value)
-		if n := len(py.Imports); n > 0 && !strings.Contains(value, ":") && st.row.Below != "" {
-			py.Imports[n-1].Below, py.Imports[n-1].Unless = st.row.Below, st.row.Unless
-		}
 	}
 	for _, name := range st.row.ImportEnv {
 		if value := st.p.env[name]; value != "" && !st.has(st.row.Imports) {

@@ -106,9 +106,9 @@ type Import struct {
 	Link   Link
 	// Settings reports that it sets ChdirName and AppName.
 	Settings bool
-	// Below is a module that is imported, too, from a package that binds none of the names of Unless.
-	Below  string
-	Unless []string
+	// Celery reports that Module is what the option --app of Celery takes, MODULE:ATTRIBUTE too, and
+	// Worker that the program imports the modules of its tasks.
+	Celery, Worker bool
 }
 
 // Link is one step of a chain.
