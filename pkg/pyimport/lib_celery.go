@@ -126,7 +126,7 @@ func (r *Run) findCelery(app string, depth int) *celeryApp {
 	name, attr, _ := strings.Cut(app, ":")
 	parent, last, dotted := cutLast(name)
 	if dotted && attr == "" {
-		r.importNamed(parent)
+		r.importModule(parent)
 		m := r.moduleOf(parent, "")
 		if m == nil || r.raised != nil {
 			return nil
@@ -137,7 +137,7 @@ func (r *Run) findCelery(app string, depth int) *celeryApp {
 			return c
 		}
 	}
-	r.importNamed(name)
+	r.importModule(name)
 	m := r.moduleOf(name, "")
 	if m == nil || r.raised != nil {
 		return nil

@@ -57,9 +57,8 @@ app = Celery(include=["tasks"])
 			t.Errorf("%s, worker %t: loads %q, fails %+v", tt.name, tt.worker, loaded, n.Failed)
 		}
 	}
-	for name, doubt := range map[string]bool{"gone": true, "proj.gone": false} {
-		n := testRun(t, a).Celery(name, true)
-		if n.Failed == nil || (n.Failed.Doubt != "") != doubt {
+	for _, name := range []string{"gone", "proj.gone", "proj.celery.gone.app"} {
+		if n := testRun(t, a).Celery(name, true); n.Failed == nil || n.Failed.Doubt != "" {
 			t.Errorf("%s fails with %+v", name, n.Failed)
 		}
 	}
