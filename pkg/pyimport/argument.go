@@ -74,6 +74,23 @@ func (r *Run) Finds(pkg, name string) bool {
 	return spec != nil && doubt == ""
 }
 
+// Adds imports a module to which the program that holds the interpreter adds names; if there is none, the
+// program has it itself.
+func (r *Run) Adds(name string) {
+	r.program(name, "", func() {
+		m := r.newModule(name, "")
+		if spec, doubt := r.find(name, r.path); spec != nil && doubt == "" {
+			r.importModule(name)
+			if m = r.moduleOf(name, ""); m == nil || r.raised != nil {
+				return
+			}
+		} else {
+			r.set(r.modules, name, m)
+		}
+		r.openUp(m.names, "the program that holds the interpreter")
+	})
+}
+
 // Load executes a file as a module of a name, as a program does that takes modules from a directory
 // (importlib.util.spec_from_file_location, exec_module). The file of a package is its __init__.py.
 func (r *Run) Load(name, file string) *Node {

@@ -21,6 +21,8 @@ func (st *starter) runJob(run *pyimport.Run, j job) *pyimport.Node {
 		tree = run.Main(p.File, false, p.Args...)
 	case p.Module != "":
 		tree = run.Main(p.Module, true, p.Args...)
+	case p.Embedded:
+		tree = &pyimport.Node{Kind: pyimport.Program, Name: j.start.Python}
 	case p.Code != "" && startup.Known(p.Code):
 		tree = run.Code(p.Code, p.Args...)
 	default:
@@ -38,6 +40,9 @@ func (st *starter) importNamed(run *pyimport.Run, j job, tree *pyimport.Node) {
 		if startup.Known(dir) {
 			run.AddPath(dir)
 		}
+	}
+	for _, name := range p.Adds {
+		run.Adds(name)
 	}
 	known := p.PathKnown // files with settings come before modules
 	app := ""

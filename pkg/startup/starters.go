@@ -117,6 +117,12 @@ func init() {
 		"apps":        (*started).apps,        // as app, each operand
 		"class":       (*started).class,       // the operand is MODULE.CLASS, whose module is imported in this process
 		"celery":      (*started).celery,      // options and variables name an application of Celery
+		"mlserver":    (*started).mlserver,    // models whose files name their modules
+		"bentoml":     (*started).bentoml,     // as app, or a directory whose file names it
+		"cog":         (*started).cog,         // a variable or a file names the file of a predictor
+		"triton":      (*started).triton,      // models of the Python back end
+		"uwsgi":       (*started).uwsgi,       // options and files name an application
+		"files":       (*started).files,       // as file, each operand
 		"alembic":     (*started).alembic,     // the env.py of its configuration is executed in this process
 		"file":        (*started).file,        // the operand is a Python file, executed in this process
 		"options":     (*started).options,     // only options say what is imported
@@ -522,6 +528,16 @@ func (st *started) file() {
 	st.options()
 	if argv := st.operands[min(st.row.Skip, len(st.operands)):]; len(argv) > 0 {
 		st.importFile(argv[0])
+	}
+}
+
+// files executes each operand that is a Python file in the starter's process.
+func (st *started) files() {
+	st.options()
+	for _, arg := range st.operands {
+		if strings.HasSuffix(arg, ".py") {
+			st.importFile(arg)
+		}
 	}
 }
 

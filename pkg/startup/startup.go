@@ -75,7 +75,7 @@ type Program struct {
 }
 
 // Python describes a run of an interpreter: its program and its options. Of File, Module,
-// Code and Stdin one is set; none for an interactive interpreter.
+// Code and Stdin one is set; none for an interactive interpreter, and for one that is Embedded.
 type Python struct {
 	File   string // absolute; a directory or zip file with a __main__.py is one, too
 	Module string // of -m
@@ -88,6 +88,10 @@ type Python struct {
 	// Imports are the modules that the program imports because its arguments name them,
 	// after its own imports: gunicorn's application, pytest's files.
 	Imports []Import
+	// Embedded reports that another program holds the interpreter, which runs Imports only, and Adds are
+	// the modules that this program has itself, or to which it adds names.
+	Embedded bool
+	Adds     []string
 	// Path are the directories that the program itself puts first on sys.path before it
 	// imports them. PathKnown means that it puts no others there, unless a file of Imports sets
 	// one of PathNames.

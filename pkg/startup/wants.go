@@ -9,7 +9,7 @@ import (
 const maxScript = 256 << 10
 
 // WantsID names the version of Wants. Change it with every change of Wants.
-const WantsID = "startup 5"
+const WantsID = "startup 6"
 
 // Wants reports whether [Follow] may read a file's content, by its path without a leading
 // slash and its size in bytes. It goes by names: scripts and programs' directories, the
@@ -27,7 +27,7 @@ func Wants(name string, size int64) bool {
 	case ".sh", ".bash", ".envsh", ".env":
 		return true
 	case ".conf", ".ini":
-		return strings.Contains(base, "supervisor") || strings.Contains(dir, "supervisor") || strings.Contains(base, "circus")
+		return strings.Contains(base, "wsgi") || base == "app.ini" || strings.Contains(base, "supervisor") || strings.Contains(dir, "supervisor") || strings.Contains(base, "circus")
 	case "":
 		return isProgramDir(dir) || isService(name) || isStart(base) || base == "version" && strings.HasSuffix(dir, "pyenv/")
 	}
@@ -38,6 +38,7 @@ func Wants(name string, size int64) bool {
 var wantedNames = map[string]bool{
 	"Procfile": true, "package.json": true, "pixi.toml": true, "pyproject.toml": true, "Pipfile": true, "hatch.toml": true, "passwd": true, "activate": true,
 	"circus.ini": true, "alembic.ini": true, "pyvenv.cfg": true, ".bashrc": true, ".bash_profile": true, ".profile": true,
+	"model-settings.json": true, "settings.json": true, "config.pbtxt": true, "bentofile.yaml": true, "bentofile.yml": true, "bento.yaml": true, "cog.yaml": true,
 	"profile": true, "bash.bashrc": true, "environment": true, ".env": true, "env": true, ".python-version": true,
 }
 
