@@ -3,6 +3,10 @@ package pyimport
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/pyenv"
 )
 
 // openFile is open().
@@ -25,11 +29,26 @@ func openFile(r *Run, a *args) value {
 			return &fileObject{text: &sourceText{path: file}}
 		}
 	}
-	return &fileObject{}
+	return &fileObject{text: r.settingsOf(name)}
 }
 
-// fileObject is an open file. Its text is not known, except that of /proc/self/maps
-// and of Python source.
+// settingsOf returns the text of a file of settings, or nil if it is not known.
+func (r *Run) settingsOf(name string) value {
+	file := r.absolute(name)
+	e, _, ok := r.src.fs.Lookup(file)
+	if !ok || e.Type != layers.Regular || !pyenv.IsSettings(e.Path) {
+		return nil
+	}
+	b, known := r.src.read(file)
+	if !known || len(b) > maxText || !utf8.Valid(b) {
+		return nil
+	}
+	r.spend(len(b) / textSteps)
+	return string(b)
+}
+
+// fileObject is an open file. Its text is not known, except that of /proc/self/maps,
+// of Python source and of settings.
 type fileObject struct{ text value }
 
 func (*fileObject) typeName() string { return "io.TextIOWrapper" }

@@ -8,19 +8,43 @@ import (
 )
 
 func init() {
-	functions("json", map[string]func(*Run, *args) value{"loads": func(r *Run, a *args) value {
-		s, ok := a.text(0, "s")
-		if !ok || len(a.pos) > 1 || len(a.kw) > 1 {
-			return unknownf("a value in JSON")
-		}
-		d := json.NewDecoder(strings.NewReader(s))
-		d.UseNumber()
-		v, err := r.fromJSON(d, 0)
-		if _, end := d.Token(); err != nil || !errors.Is(end, io.EOF) {
-			return unknownf("a value in JSON")
-		}
-		return v
-	}})
+	functions("json", map[string]func(*Run, *args) value{
+		"loads": func(r *Run, a *args) value {
+			s, ok := a.text(0, "s")
+			if !ok || len(a.pos) > 1 || len(a.kw) > 1 {
+				return unknownf("a value in JSON")
+			}
+			return r.jsonOf(s)
+		},
+		"load": func(r *Run, a *args) value {
+			s, ok := a.document(0, "fp")
+			if !ok || len(a.pos) > 1 || len(a.kw) > 1 {
+				return unknownf("a value in JSON")
+			}
+			return r.jsonOf(s)
+		},
+	})
+}
+
+// document returns an argument that is a text, or an open file whose text is known.
+func (a *args) document(i int, name string) (string, bool) {
+	v, _ := a.get(i, name)
+	if f, ok := v.(*fileObject); ok {
+		v = f.text
+	}
+	s, ok := v.(string)
+	return s, ok
+}
+
+// jsonOf returns the value of a text in JSON.
+func (r *Run) jsonOf(s string) value {
+	d := json.NewDecoder(strings.NewReader(s))
+	d.UseNumber()
+	v, err := r.fromJSON(d, 0)
+	if _, end := d.Token(); err != nil || !errors.Is(end, io.EOF) {
+		return unknownf("a value in JSON")
+	}
+	return v
 }
 
 // maxJSON limits the depth of a value in JSON.

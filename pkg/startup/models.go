@@ -166,7 +166,7 @@ var modelName = regexp.MustCompile(`(?m)^\s*(backend|platform|default_model_file
 // own (triton-inference-server/python_backend: src/pb_stub.cc, src/python_be.cc). A model that
 // fails ends the server.
 func (st *started) triton() {
-	at := absolute(path.Join(path.Dir(st.res.Programs[st.index].Path), "../backends"), "/")
+	at := "/opt/tritonserver/backends"
 	for _, dir := range st.values([]string{"--backend-directory"}) {
 		at = absolute(dir, st.p.dir)
 	}

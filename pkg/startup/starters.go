@@ -465,13 +465,13 @@ func (st *started) apps() {
 	}
 }
 
-// class imports the module of the operand MODULE.CLASS, or MODULE:ATTRIBUTE.
+// class imports the module of the operand MODULE.CLASS, MODULE:ATTRIBUTE, or MODULE without a dot.
 func (st *started) class() {
 	st.options()
 	if len(st.operands) == 0 {
 		return
 	}
-	if arg := st.operands[0]; strings.Contains(arg, ":") {
+	if arg := st.operands[0]; strings.Contains(arg, ":") || !strings.Contains(arg, ".") {
 		st.importName(arg)
 	} else {
 		st.importClass(arg)

@@ -46,6 +46,9 @@ func testImage(t testing.TB, files []txtar.File) *layers.FS {
 		case word == "elf":
 			body = string((&imagetest.ELF{}).Bytes())
 			h.Mode = 0o755
+		case strings.HasPrefix(word, "elf needs="):
+			body = string((&imagetest.ELF{Needed: []string{strings.TrimPrefix(word, "elf needs=")}}).Bytes())
+			h.Mode = 0o755
 		case word == "dir":
 			h.Typeflag, h.Mode, body = tar.TypeDir, 0o755, ""
 		case strings.HasPrefix(word, "-> "):

@@ -2,7 +2,6 @@ package startup
 
 import (
 	"path"
-	"slices"
 	"strings"
 )
 
@@ -14,7 +13,7 @@ var uwsgiOptions = map[string]string{
 	"home": "home", "virtualenv": "home", "venv": "home", "pyhome": "home", "H": "home",
 	"need-app": "need", "ini": "ini", "import": "import", "pyimport": "import", "py-import": "import", "python-import": "import",
 	"shared-import": "import", "shared-pyimport": "import", "shared-py-import": "import", "shared-python-import": "import",
-	"mount": "mount", "pyargv": "", "paste": "unknown", "ini-paste": "unknown", "pecan": "unknown", "emperor": "unknown",
+	"mount": "mount", "pyargv": "", "if": "unknown", "paste": "unknown", "ini-paste": "unknown", "pecan": "unknown", "emperor": "unknown",
 }
 
 // uwsgiOption is an option with its value, from the command line or a file.
@@ -31,7 +30,7 @@ func (st *started) uwsgi() {
 		list = st.uwsgiOption(list, strings.TrimLeft(o.name, "-"), o.value, st.link(short(o.name+" "+o.value)), 0)
 	}
 	for _, o := range st.operands {
-		if strings.HasSuffix(o, ".ini") {
+		if file, _, _ := strings.Cut(o, ":"); strings.HasSuffix(file, ".ini") {
 			list = st.uwsgiOption(list, "ini", o, st.link(o), 0)
 		}
 	}
@@ -40,7 +39,7 @@ func (st *started) uwsgi() {
 	var dirs []string
 	for _, o := range list {
 		switch {
-		case o.name == "unknown" || !Known(o.value):
+		case o.name == "unknown" || o.name != "" && !Known(o.value):
 			return
 		case o.name == "home":
 			binary = absolute(path.Join(o.value, "bin/python"), st.p.dir)
@@ -87,10 +86,10 @@ func (st *started) uwsgi() {
 		default:
 			continue
 		}
-		if strings.HasSuffix(im.Module, ".py") || strings.HasSuffix(im.Module, ".wsgi") {
+		if o.name == "mount" && (strings.HasSuffix(im.Module, ".py") || strings.HasSuffix(im.Module, ".wsgi")) {
 			im.Module, im.File = "", absolute(im.Module, dir)
 		}
-		if _, _, ok := st.fs.Lookup(im.File); im.File != "" && !ok {
+		if _, _, ok := st.fs.Lookup(im.File); im.File != "" && !ok || im.File+im.Module == "" {
 			continue
 		}
 		st.embed(python, append([]string{dir}, dirs...), []string{"uwsgi"}, v, im)
@@ -130,8 +129,11 @@ func (st *started) uwsgiOption(list []uwsgiOption, name, value string, link Link
 			continue
 		}
 		v = strings.NewReplacer("%d", path.Dir(file)+"/", "%p", file, "%%", "%").Replace(v)
-		if strings.ContainsAny(v, "%$") || slices.Contains([]string{"if-env", "for", "if-exists", "if-not-env"}, key) {
+		if strings.ContainsAny(v, "%$") {
 			v = Hole
+		}
+		if strings.HasPrefix(key, "if-") || key == "for" {
+			key = "if" // what follows depends on it
 		}
 		list = st.uwsgiOption(list, key, v, Link{What: short(line), File: file, Line: n}, nested+1)
 	}

@@ -10,7 +10,7 @@ func TestWants(t *testing.T) {
 		"etc/supervisord.conf": true, "etc/services.d/app/run": true, "etc/s6-overlay/s6-rc.d/app/type": true,
 		"opt/nvidia/entrypoint.d/10-banner.sh": true, "opt/nvidia/entrypoint.d/10-banner.txt": true, "init": true,
 		"usr/share/doc/x/README": false, "usr/lib/python3/dist-packages/x/__init__.py": false, "usr/include/initialize.h": false,
-		"usr/share/perl/5.36/strict.pm": false,
+		"usr/share/perl/5.36/strict.pm": false, "models/a/config.pbtxt": true, "app/model-settings.json": true, "app/uwsgi.ini": true, "app/data.ini": false, "src/cog.yaml": true,
 	} {
 		if got := Wants(name, 100); got != want {
 			t.Errorf("Wants(%q) = %v", name, got)
