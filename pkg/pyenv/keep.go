@@ -37,7 +37,7 @@ func Keep(name string, size int64) bool {
 }
 
 // KeepID names the version of Keep and Extract, as inventory.WantsID does that of Wants.
-const KeepID = "pyenv 24"
+const KeepID = "pyenv 25"
 
 // keptWhole reports whether the bytes of a file are read as they are.
 func keptWhole(name string) bool {
@@ -73,7 +73,7 @@ func isFinder(base string) bool {
 }
 
 func isPack(name string) bool {
-	return strings.HasSuffix(name, ".zip") || strings.HasSuffix(name, ".egg") || strings.HasSuffix(name, ".pyz") || strings.HasSuffix(name, ".pex")
+	return strings.HasSuffix(name, ".zip") || strings.HasSuffix(name, ".egg") || strings.HasSuffix(name, ".pyz") || strings.HasSuffix(name, ".pex") || strings.HasSuffix(name, ".mar")
 }
 
 // Extract returns the function that reduces a file of [Keep], or nil for one that is kept

@@ -415,6 +415,42 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// TestHandler checks the handler of a model of TorchServe, in an archive and beside it.
+func TestHandler(t *testing.T) {
+	const doc = `{"model": {"handler": "handle.py:run"}}`
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for name, text := range map[string]string{"MAR-INF/MANIFEST.json": doc, "handle.py": "import a\n", "data.json": "{}"} {
+		w, err := z.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	size := int64(b.Len())
+	kept, err := Extract("store/a.mar", size)(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &layers.Entry{Path: "store/a.mar", Type: layers.Regular, Content: kept}
+	if _, has := Member(e, "data.json"); has {
+		t.Error("other files are kept")
+	}
+	for _, e := range []*layers.Entry{e, {Path: "store/a/MAR-INF/MANIFEST.json", Content: []byte(doc)}} {
+		if got := Handler(e); got != "handle.py:run" {
+			t.Errorf("%s: got %q", e.Path, got)
+		}
+	}
+	if got := Handler(&layers.Entry{Path: "x/MANIFEST.json", Content: []byte("{")}); got != "" {
+		t.Errorf("a broken manifest has %q", got)
+	}
+}
+
 // BenchmarkFind finds modules that are in the last of ten directories.
 func BenchmarkFind(b *testing.B) {
 	var text strings.Builder

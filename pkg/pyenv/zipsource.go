@@ -3,6 +3,7 @@ package pyenv
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"path"
@@ -25,6 +26,27 @@ const (
 // after it come its name, its size and a line's end, then its bytes. No name has its byte.
 const sourceMark = "\x00"
 
+// manifest is the file of an archive of TorchServe that names its handler (model-archiver).
+const manifest = "MAR-INF/MANIFEST.json"
+
+// Handler returns the handler that the manifest of a model of TorchServe names, by the entry of its archive
+// or of the manifest itself, or "" if it is not known.
+func Handler(e *layers.Entry) string {
+	text := e.Content
+	if path.Base(e.Path) != path.Base(manifest) {
+		text, _ = Member(e, manifest)
+	}
+	var doc struct {
+		Model struct {
+			Handler string `json:"handler"`
+		} `json:"model"`
+	}
+	if json.Unmarshal(text, &doc) != nil {
+		return ""
+	}
+	return doc.Model.Handler
+}
+
 // zipSources returns what is kept of the Python files of a zip file, reduced.
 func zipSources(b []byte) []byte {
 	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
@@ -34,7 +56,7 @@ func zipSources(b []byte) []byte {
 	var out bytes.Buffer
 	left := int64(maxSources)
 	for _, f := range z.File {
-		if ext := path.Ext(f.Name); ext != ".py" && ext != ".pyc" || len(f.Name) >= maxLine || strings.ContainsAny(f.Name, "\n\x00") {
+		if ext := path.Ext(f.Name); ext != ".py" && ext != ".pyc" && f.Name != manifest || len(f.Name) >= maxLine || strings.ContainsAny(f.Name, "\n\x00") {
 			continue
 		}
 		text, n := member(f, left)
@@ -63,6 +85,8 @@ func member(f *zip.File, most int64) (text []byte, n int64) {
 	switch {
 	case err != nil || int64(len(b)) > most || len(b) > pysource.MaxSource:
 		return nil, int64(len(b))
+	case f.Name == manifest:
+		return b, int64(len(b))
 	case path.Ext(f.Name) == ".pyc":
 		return pycode.Reduce(b), int64(len(b))
 	}

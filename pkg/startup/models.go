@@ -12,6 +12,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/internal/depth"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/pyenv"
 )
 
 // Servers of models load programs that the files of a directory name. A directory that is not in the
@@ -71,6 +72,88 @@ func (st *started) below(dir, name string) (list []string) {
 		}
 	}
 	return list
+}
+
+// torchserve imports the handlers of the models that TorchServe loads at its start, each in a worker's
+// process (ts/model_server.py, ts/model_loader.py). The server goes on without a worker.
+func (st *started) torchserve() {
+	config := map[string]string{}
+	file := "config.properties"
+	for _, value := range append([]string{st.p.env["TS_CONFIG_FILE"]}, st.values([]string{"--ts-config"})...) {
+		if value != "" {
+			file = value
+		}
+	}
+	if !Known(file) || !Known(st.p.dir) || st.hole {
+		return
+	}
+	text, _ := content(st.fs, absolute(file, st.p.dir))
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(line, "="); ok {
+			config[strings.TrimSpace(key)] = strings.TrimSpace(value)
+		}
+	}
+	if config["install_py_dep_per_model"] == "true" {
+		return // what a model needs is installed when it is loaded
+	}
+	store := config["model_store"]
+	for _, value := range st.values([]string{"--model-store"}) {
+		store = value
+	}
+	list := strings.FieldsFunc(config["load_models"], func(c rune) bool { return c == ',' || c == ' ' })
+	if st.has([]string{"--models"}) {
+		list = append(st.values([]string{"--models"}), st.operands...)
+	}
+	if store == "" || !Known(store) {
+		return
+	}
+	store = absolute(store, st.p.dir)
+	for _, model := range list[:min(len(list), maxModels)] {
+		if _, file, ok := strings.Cut(model, "="); ok {
+			model = file
+		}
+		files := []string{absolute(model, store)}
+		if strings.EqualFold(model, "all") {
+			files, _ = glob(st.fs, store+"/*")
+		}
+		for _, f := range files[:min(len(files), maxModels)] {
+			st.torchModel(f)
+		}
+	}
+}
+
+// torchModel adds the process of a worker for a model: an archive, or a directory of the same files.
+func (st *started) torchModel(file string) {
+	e, _, ok := st.fs.Lookup(file)
+	if !ok {
+		return
+	}
+	own := func(name string) bool { _, is := pyenv.Member(e, name); return is }
+	handler := ""
+	if e.IsDir() {
+		m, _, ok := st.fs.Lookup(file + "/MAR-INF/MANIFEST.json")
+		if !ok {
+			return
+		}
+		handler = pyenv.Handler(m)
+		own = func(name string) bool { _, _, is := st.fs.Lookup(file + "/" + name); return is }
+	} else if pyenv.IsZip(e) {
+		handler = pyenv.Handler(e)
+	}
+	module, _, _ := strings.Cut(handler, ":")
+	module = strings.TrimSuffix(path.Base(module), ".py")
+	if handler == "" || !isName(module) {
+		return
+	}
+	if !own(module + ".py") {
+		if strings.Contains(handler, ".py") {
+			return
+		}
+		module = "ts.torch_handler." + module
+	}
+	v := st.v
+	v.unsure, v.main, v.service = st.doubted, false, true
+	st.embed(st.res.Programs[st.index].Path, []string{file}, nil, v, Import{Module: module, Link: Link{What: "handler " + handler, File: file}})
 }
 
 // bentoml imports the service that the operand names: a module, or a directory whose bentofile.yaml or

@@ -118,6 +118,7 @@ func init() {
 		"class":       (*started).class,       // the operand is MODULE.CLASS, whose module is imported in this process
 		"celery":      (*started).celery,      // options and variables name an application of Celery
 		"mlserver":    (*started).mlserver,    // models whose files name their modules
+		"torchserve":  (*started).torchserve,  // models of a directory
 		"bentoml":     (*started).bentoml,     // as app, or a directory whose file names it
 		"cog":         (*started).cog,         // a variable or a file names the file of a predictor
 		"triton":      (*started).triton,      // models of the Python back end

@@ -92,6 +92,9 @@ func TestStarters(t *testing.T) {
 		{"python -m rasa_sdk --actions pkg.actions", "imports pkg.actions"},
 		{"python -m cog.server.http --host 0.0.0.0", "file /w/predict.py"},
 		{"mlserver start models", "imports shared.runtime,imports pkg.runtime"},
+		{"torchserve --start --ncs --model-store store --models a=plain --foreground", "imports handle"},
+		{"torchserve --start --ts-config conf/config.properties", "imports ts.torch_handler.image_classifier"},
+		{"torchserve --start --model-store=/absent --models all", "python /usr/local/bin/torchserve --start --model-store=/absent --models all"},
 		{"bentoml serve .", "imports pkg.service"},
 		{"bentoml serve", "imports pkg.service"},
 		{"bentoml serve /bento", "imports built"},
@@ -161,6 +164,10 @@ func TestStarters(t *testing.T) {
 		{Name: "/w/models/b/model-settings.json", Data: []byte(`{"implementation": "shared.runtime.Model"}`)},
 		{Name: "/w/models/c/model-settings.json", Data: []byte(`{"implementation": "other.Model", "parameters": {"environment_tarball": "env.tar.gz"}}`)},
 		{Name: "/w/bentofile.yaml", Data: []byte("service: \"pkg/service.py:Svc\"\ninclude: ['*.py']\n")},
+		{Name: "/w/store/plain/MAR-INF/MANIFEST.json", Data: []byte(`{"model": {"handler": "handle.py:run"}}`)},
+		{Name: "/w/store/plain/handle.py", Data: []byte("import a\n")},
+		{Name: "/w/other/pictures/MAR-INF/MANIFEST.json", Data: []byte(`{"model": {"handler": "image_classifier"}}`)},
+		{Name: "/w/conf/config.properties", Data: []byte("model_store = other\nload_models=all\n")},
 		{Name: "/bento/bento.yaml", Data: []byte("service: built:svc\n")},
 		{Name: "/w/cog.yaml", Data: []byte("build: {gpu: true}\npredict: \"predict.py:Predictor\"\n")},
 		{Name: "/w/predict.py", Data: []byte("import a\n")},
@@ -189,7 +196,7 @@ func TestStarters(t *testing.T) {
 		{Name: "/usr/bin/env", Data: []byte("elf")},
 	}
 	console := set("torchrun", "accelerate", "deepspeed", "ray", "gunicorn", "uvicorn", "litestar", "hypercorn", "granian", "daphne", "celery", "rq", "taskiq", "faststream", "huey_consumer", "arq", "dramatiq", "alembic", "flask", "fastapi",
-		"streamlit", "chainlit", "bentoml", "mlserver", "sanic", "panel", "azmlinfsrv", "locust", "serve", "coverage", "poetry", "pipenv", "pdm", "honcho", "opentelemetry-instrument", "my_init")
+		"streamlit", "chainlit", "bentoml", "mlserver", "torchserve", "sanic", "panel", "azmlinfsrv", "locust", "serve", "coverage", "poetry", "pipenv", "pdm", "honcho", "opentelemetry-instrument", "my_init")
 	node := set("npm", "npx", "yarn", "pm2-runtime", "cross-env")
 	files = append(files, txtar.File{Name: "/usr/bin/node", Data: []byte("elf")})
 	there := map[string]bool{"python": true, "conda": true, "busybox": true, "env": true, "bash": true}

@@ -38,7 +38,7 @@ func Wants(name string, size int64) bool {
 var wantedNames = map[string]bool{
 	"Procfile": true, "package.json": true, "pixi.toml": true, "pyproject.toml": true, "Pipfile": true, "hatch.toml": true, "passwd": true, "activate": true,
 	"circus.ini": true, "alembic.ini": true, "pyvenv.cfg": true, ".bashrc": true, ".bash_profile": true, ".profile": true,
-	"model-settings.json": true, "settings.json": true, "config.pbtxt": true, "bentofile.yaml": true, "bentofile.yml": true, "bento.yaml": true, "cog.yaml": true,
+	"model-settings.json": true, "settings.json": true, "config.pbtxt": true, "config.properties": true, "MANIFEST.json": true, "bentofile.yaml": true, "bentofile.yml": true, "bento.yaml": true, "cog.yaml": true,
 	"profile": true, "bash.bashrc": true, "environment": true, ".env": true, "env": true, ".python-version": true,
 }
 
