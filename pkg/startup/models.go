@@ -301,8 +301,8 @@ func (st *started) tritonModel(dir, backends, python string, v via) {
 	if _, _, ok := st.fs.Lookup(dir + "/config.pbtxt"); ok && why != "" {
 		return
 	}
-	if strings.Contains(config, "EXECUTION_ENV_PATH") {
-		return // it has a Python of its own
+	if strings.Contains(config, "EXECUTION_ENV_PATH") || strings.Contains(config, "specific") {
+		return // it has a Python of its own, or says which versions are loaded
 	}
 	backend, name := "", "model.py"
 	for _, m := range modelName.FindAllStringSubmatch(config, -1) {

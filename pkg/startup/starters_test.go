@@ -183,6 +183,8 @@ func TestStarters(t *testing.T) {
 		{Name: "/repo/torch/1/model.py", Data: []byte("import a\n")},
 		{Name: "/repo/own/config.pbtxt", Data: []byte("backend: \"python\"\nparameters: {key: \"EXECUTION_ENV_PATH\"}\n")},
 		{Name: "/repo/own/1/model.py", Data: []byte("import a\n")},
+		{Name: "/repo/policy/config.pbtxt", Data: []byte("backend: \"python\"\nversion_policy: { specific: { versions: [1] } }\n")},
+		{Name: "/repo/policy/2/model.py", Data: []byte("import a\n")},
 		{Name: "/w/alembic.ini", Data: []byte("[alembic]\nscript_location = %(here)s/migrations\n")},
 		{Name: "/w/migrations/env.py", Data: []byte("import a\n")},
 		{Name: "/w/Procfile", Data: []byte("web: app proc\n")},
