@@ -191,6 +191,42 @@ func (st *started) bentoml() {
 	}
 }
 
+// serve imports the application of Ray Serve that the operand names, or those of a file of settings
+// (ray/serve/schema.py, import_path).
+func (st *started) serve() {
+	if len(st.operands) == 0 || path.Ext(st.operands[0]) != ".yaml" && path.Ext(st.operands[0]) != ".yml" {
+		st.app()
+		return
+	}
+	st.options()
+	if !Known(st.operands[0]) || !Known(st.p.dir) {
+		return
+	}
+	file := absolute(st.operands[0], st.p.dir)
+	var doc struct {
+		ImportPath   string `yaml:"import_path"`
+		Applications []struct {
+			ImportPath string         `yaml:"import_path"`
+			RuntimeEnv map[string]any `yaml:"runtime_env"`
+		} `yaml:"applications"`
+	}
+	text, why := content(st.fs, file)
+	if why != "" || depth.Exceeds([]byte(text), maxNested) || yaml.Unmarshal([]byte(text), &doc) != nil {
+		return
+	}
+	add := func(name string) {
+		if module := moduleOf(withoutHoles(name)); module != "" && strings.Contains(name, ":") {
+			st.addImport(Import{Module: module, Link: Link{What: "import_path: " + short(name), File: file}})
+		}
+	}
+	add(doc.ImportPath)
+	for _, a := range doc.Applications[:min(len(doc.Applications), maxModels)] {
+		if len(a.RuntimeEnv) == 0 { // which may install packages, or bring a directory
+			add(a.ImportPath)
+		}
+	}
+}
+
 // moduleOf returns the module of MODULE:ATTRIBUTE, or of FILE.py:ATTRIBUTE below a directory on the path.
 func moduleOf(value string) string {
 	module, _, _ := strings.Cut(value, ":")

@@ -119,6 +119,7 @@ func init() {
 		"celery":      (*started).celery,      // options and variables name an application of Celery
 		"mlserver":    (*started).mlserver,    // models whose files name their modules
 		"torchserve":  (*started).torchserve,  // models of a directory
+		"serve":       (*started).serve,       // as app, or a file of settings has the names
 		"bentoml":     (*started).bentoml,     // as app, or a directory whose file names it
 		"cog":         (*started).cog,         // a variable or a file names the file of a predictor
 		"triton":      (*started).triton,      // models of the Python back end
