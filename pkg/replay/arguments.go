@@ -71,6 +71,9 @@ func (st *starter) importNamed(run *pyimport.Run, j job, tree *pyimport.Node) {
 			module, _, _ := strings.Cut(i.Module, ":")
 			st.mounted(n, module)
 		default:
+			if known {
+				run.ForgetUnknownPath()
+			}
 			known = known && !run.Mentions(i.File, p.PathNames)
 			n = run.File(i.File)
 			n.Kind = pyimport.Module

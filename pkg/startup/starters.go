@@ -628,6 +628,9 @@ func (st *started) importFile(value string) {
 	file := st.main(absolute(value, st.p.dir))
 	if py := st.res.Programs[st.index].Python; py != nil && st.row.Beside && !slices.Contains(py.Path, path.Dir(file)) {
 		py.Path = append(py.Path, path.Dir(file))
+		if _, _, ok := st.fs.Lookup(path.Dir(file) + "/__init__.py"); !ok { // else the root of the package may come first
+			py.PathKnown = !st.doubted && !st.hole
+		}
 	}
 	st.addImport(Import{File: file, Link: st.link(value)})
 }

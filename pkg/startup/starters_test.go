@@ -261,3 +261,21 @@ func TestStarterRows(t *testing.T) {
 		}
 	}
 }
+
+// TestBeside checks that the search path of a program that puts a file's directory first is known, unless
+// the directory is a package, whose root may come first (fastapi).
+func TestBeside(t *testing.T) {
+	files := []txtar.File{
+		{Name: "/usr/bin/python3", Data: []byte("elf")},
+		{Name: "/usr/bin/streamlit", Data: []byte("#!/usr/bin/python3\n")},
+		{Name: "/w/home.py", Data: []byte("import a\n")},
+		{Name: "/w/pkg/home.py", Data: []byte("import a\n")},
+		{Name: "/w/pkg/__init__.py", Data: []byte("x\n")},
+	}
+	for file, want := range map[string]bool{"home.py": true, "pkg/home.py": false} {
+		r := Follow(testImage(t, files), v1.Config{Cmd: []string{"streamlit", "run", file}, WorkingDir: "/w"}, testStarters(t))
+		if p := r.Programs[len(r.Programs)-1].Python; p == nil || p.PathKnown != want {
+			t.Errorf("%s: got %+v", file, p)
+		}
+	}
+}
