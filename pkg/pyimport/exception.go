@@ -225,6 +225,8 @@ func matches(c *class, types value) (is, known bool) {
 			}
 			seen[t] = true
 			rest = append(rest, t.items...)
+		case *unknown: // nothing derives from a class that is not evaluated but what is not known either
+			known = known && t.class && c.known()
 		default:
 			known = false
 		}

@@ -95,6 +95,9 @@ func (r *Run) evalKind(x pysource.Expr) value {
 		}
 		return v
 	case *pysource.BadExpr:
+		if x.Text == pysource.LeftOutClass {
+			return &unknown{why: "a class", class: true}
+		}
 		return unknownf("an expression that could not be read")
 	}
 	return unknownf("an expression")
@@ -248,7 +251,10 @@ func (r *Run) boolRest(and bool, v value, x pysource.Expr, rest []pysource.Expr)
 	if known && is != and { // unknown and False is not true
 		return &falsy{and: and}
 	}
-	return because(v)
+	if u := because(v); u != nil {
+		return u
+	}
+	return unknownf("%s", why)
 }
 
 // falsy is the value of `unknown and False`, or of `unknown or True`: only its truth is

@@ -21,6 +21,7 @@ type (
 	unknown struct {
 		why, text, begin string
 		dictOf           *instance // of which it is the __dict__, or nil
+		class            bool      // that a class statement of a source makes
 	}
 	// tuple is a tuple, or a struct sequence such as sys.version_info if fields is set.
 	tuple struct {
@@ -127,7 +128,8 @@ func truth(v value) (is, known bool) {
 		return !v.and, true
 	case *specifiers:
 		return v.text != "", true
-	case *requirement, *filePath, *library, *environ, *match, *moduleDict, *fileObject:
+	case *requirement, *filePath, *library, *environ, *match, *moduleDict, *fileObject,
+		*moduleSpec, *loader, *fileFinder, *dist, *entryPoint, *release, *pattern, *codeObject:
 		return true, true
 	}
 	return false, false

@@ -46,18 +46,28 @@ func Parse(text []byte) *File {
 // tokens has room for the tokens of files.
 var tokens = sync.Pool{New: func() any { return new([]token) }}
 
-// leftOut returns an assignment of the names that the last line of a reduced text lists.
+// leftOut returns assignments of the names that the last line of a reduced text lists.
 func leftOut(src string) []Stmt {
 	text := strings.TrimSuffix(src, "\n")
 	text, ok := strings.CutPrefix(text[strings.LastIndexByte(text, '\n')+1:], namesMark)
 	if !ok {
 		return nil
 	}
-	s := &Assign{Value: &BadExpr{"?"}}
-	for _, name := range strings.Fields(text) {
-		s.Targets = append(s.Targets, &Name{name})
+	s, classes := &Assign{Value: &BadExpr{"?"}}, &Assign{Value: &BadExpr{LeftOutClass}}
+	for name := range strings.FieldsSeq(text) {
+		if of, ok := strings.CutSuffix(name, string(classMark)); ok {
+			classes.Targets = append(classes.Targets, &Name{of})
+		} else {
+			s.Targets = append(s.Targets, &Name{name})
+		}
 	}
-	return []Stmt{s}
+	var list []Stmt
+	for _, s := range []*Assign{s, classes} {
+		if len(s.Targets) > 0 {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // bounded cuts a text that is too long, and says why.

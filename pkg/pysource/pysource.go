@@ -282,6 +282,9 @@ type (
 	BadExpr struct{ Text string }
 )
 
+// LeftOutClass is the text of the BadExpr that stands for a class that Reduce has left out.
+const LeftOutClass = "class"
+
 // CompFor is `for target in iter if a if b` of a comprehension.
 type CompFor struct {
 	Target, Iter Expr

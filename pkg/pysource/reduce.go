@@ -15,6 +15,9 @@ const reducedMark = "# imgcheck: reduced 1"
 // namesMark begins the last line of a reduced text: the names whose bindings are left out.
 const namesMark = "#:"
 
+// classMark follows such a name that only class statements bind.
+const classMark = '!'
+
 // maxReduced limits a reduced text, in bytes. That of torch/__init__.py has 20 kB.
 const maxReduced = 128 << 10
 
@@ -45,7 +48,8 @@ const maxHead = 256
 // arguments of a call, that is too long; of equal lines with it side by side one is kept. A
 // function of which only the name matters is `def f(?):return ?`. A comment #N
 // is the number of a line where it is not the one before plus one; the last line lists in
-// a comment #: the names that the module binds in statements that were left out.
+// a comment #: the names that the module binds in statements that were left out, NAME! if it is a class
+// statement and no other of these.
 //
 // So the evaluation of a reduced text meets the same imports and calls in the same order,
 // with the same conditions. For Parse, the names of the last line are bound first, to what is
@@ -1698,6 +1702,7 @@ func (r *reducer) repeats(l *logical, last int32) bool {
 func (r *reducer) appendNames(out []byte) []byte {
 	start := len(out)
 	out = append(append(out, namesMark...), r.mayBind...)
+	var defined [][]byte // by class statements
 	for i := range r.lines {
 		l := &r.lines[i]
 		if l.fn >= 0 || l.flags&inClass != 0 || l.mode != dropped && !l.short && !(l.flags&assigns != 0 && r.text[l.out] == '?') {
@@ -1705,6 +1710,8 @@ func (r *reducer) appendNames(out []byte) []byte {
 		}
 		text := r.bytesOf(l)
 		switch {
+		case l.kind == classLine && l.deco < 0:
+			defined = append(defined, definedName(text))
 		case l.kind == defLine || l.kind == classLine:
 			out = addName(out, definedName(text))
 		case l.kind == forLine:
@@ -1715,10 +1722,27 @@ func (r *reducer) appendNames(out []byte) []byte {
 			out = addTargets(out, text[:l.equal], l.kind == other)
 		}
 	}
+	others := out[start+len(namesMark):]
+	for _, name := range defined {
+		out = addName(out, name)
+		if !amongNames(others, name) {
+			out = append(out, classMark)
+		}
+	}
 	if len(out) == start+len(namesMark) {
 		return out[:start]
 	}
 	return append(out, '\n')
+}
+
+// amongNames reports whether a name is among names that spaces separate.
+func amongNames(names, name []byte) bool {
+	for f := range bytes.FieldsSeq(names) {
+		if bytes.Equal(f, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // addTargets appends the names that are targets in a text: not those of attributes, nor in

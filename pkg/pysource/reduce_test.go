@@ -127,7 +127,7 @@ try:#19
  import slow
 except ImportError:#22
  raise
-#: level early after told size other told reset Wrapped
+#: level early after told size other told reset Wrapped!
 `},
 		{"decorators that return the function, and whether something is found", `import importlib.util
 def mark(fn):
@@ -401,7 +401,7 @@ class __getattr__:
  limit=1
  @property
  def release(self):return ?
-#: Other
+#: Other!
 `},
 		{"the release, and the text of an exception", `import json
 version_json = '''
