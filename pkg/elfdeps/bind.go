@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // linkage is the state of an object's binding.
@@ -417,11 +418,22 @@ func (p glibcBinder) reference(m *Module, s *Symbols, r ref, scopes []*scope, no
 
 // tlsSurplus is the size in bytes of the room in the static TLS block for objects that
 // are opened later (TLS_STATIC_SURPLUS; since 2.32 GLRO(dl_tls_static_surplus)).
-// Rounding may add up to tlsSlack.
+// Rounding may add up to tlsSlack. tlsOptional of it is the default of
+// glibc.rtld.optional_static_tls (_dl_tls_static_surplus_init).
 const (
-	tlsSurplus = 1664
-	tlsSlack   = 64 + 64
+	tlsSurplus  = 1664
+	tlsOptional = 512
+	tlsSlack    = 64 + 64
 )
+
+// surplus returns the room with the tunable, which exists from 2.32 on.
+func (p glibcBinder) surplus() uint64 {
+	text := p.Loader.env.tunable("glibc.rtld.optional_static_tls")
+	if n, err := strconv.ParseUint(text, 0, 32); err == nil && p.Loader.release >= 232 {
+		return tlsSurplus - tlsOptional + n
+	}
+	return tlsSurplus
+}
 
 // staticTLS takes room in the static TLS block for the opened object to, which m refers
 // to. Since the rest of the room depends on rounded sizes, it fails only when the room
@@ -431,8 +443,8 @@ func (p glibcBinder) staticTLS(m, to *Module) *Error {
 		return nil
 	}
 	p.tlsUsed += to.Object.TLSSize
-	if p.tlsUsed > tlsSurplus+tlsSlack {
-		return &Error{Name: to.Path, Subject: to.Path, Message: "cannot allocate memory in static TLS block", By: m, Kind: SymbolError}
+	if p.tlsUsed > p.surplus()+tlsSlack {
+		return &Error{Name: to.Path, Subject: to.Path, Message: "cannot allocate memory in static TLS block", By: m, Kind: TLSError}
 	}
 	to.link.staticTLS = true
 	return nil

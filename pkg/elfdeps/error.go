@@ -55,6 +55,7 @@ const (
 	InnerError                       // an assertion of the loader fails
 	SymbolError                      // a symbol is missing
 	RelocationError                  // a symbol is missing in the file that DT_VERNEED names
+	TLSError                         // there is no room for thread-local variables
 	CutError                         // a file ends before its segments do; no loader reports it, see [Module.Truncated]
 )
 

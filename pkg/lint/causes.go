@@ -130,6 +130,14 @@ func finding(pass *Pass, c *cause) Finding {
 		f.advise(pass.advice("clear-stack", packs.Values{"library": f.Subject})...)
 		return f
 	}
+	if rule == "static-tls" {
+		f.Library = path.Base(e.Subject)
+		if len(f.NeededBy) == 0 { // it is the opened file itself
+			f.NeededBy = []replay.File{pass.Image.File(replay.RealPath(pass.Image.FS, e.Subject))}
+		}
+		f.advise(pass.advice("more-static-tls", packs.Values{"library": e.Subject})...)
+		return f
+	}
 	if c.preload != "" {
 		f.advise(pass.advice("preload-out", packs.Values{"file": c.preload})...)
 	}
@@ -197,6 +205,8 @@ func ruleOf(pass *Pass, c *cause, fam *packs.Family, linked bool, present []stri
 		return "not-examined"
 	case replay.IsStack(e):
 		return "executable-stack"
+	case e.Kind == elfdeps.TLSError:
+		return "static-tls"
 	case c.starts && fam == nil && e.Missing():
 		return "broken-entrypoint"
 	case c.starts && fam == nil:

@@ -23,7 +23,7 @@ var table = []rule{
 	{ids: ids("missing-interpreter"), find: interpreters},
 	{ids: ids(
 		"missing-library", "missing-sublibrary", "library-not-on-path", "missing-link", "unusable-library", "unresolved-library",
-		"broken-entrypoint", "not-examined", "executable-stack", "version-not-found", "older-copy-first", "stale-version-table",
+		"broken-entrypoint", "not-examined", "executable-stack", "static-tls", "version-not-found", "older-copy-first", "stale-version-table",
 	), find: missed},
 	{ids: ids("undefined-symbol", "undefined-function", "torch-extension-mismatch", "mixed-releases"), find: unboundSymbols, perProcess: true},
 	{ids: ids("unresolved-library"), find: librariesOfVariables},
