@@ -123,6 +123,9 @@ func importFinding(pass *Pass, message string, failures []*replay.StartFailure) 
 			x.Affected = []string{n.File}
 		}
 	}
+	if first := failures[0].InPlaceOf; first != nil {
+		pass.also(&x, "in-place-of", packs.Values{"error": first.Type + ": " + first.Text})
+	}
 	pass.adviseSyntax(&x, failures[0])
 	pass.adviseModule(&x, failures[0])
 	pass.adviseRequirements(&x, failures[0])

@@ -166,6 +166,9 @@ func (e *exception) failure() *Failure {
 		f.Type, f.Text, f.Cause, f.Program, f.Library, f.Unread = e.from.Type, e.from.Text, e.from.Cause, e.from.Program, e.from.Library, e.from.Unread
 	case e.after != nil:
 		f.Cause, f.Program, f.Library = e.after.Cause, e.after.Program, cmp.Or(f.Library, e.after.Library)
+		if e.after.Cause == nil && !strings.Contains(f.Text, e.after.Text) {
+			f.InPlaceOf = e.after
+		}
 	}
 	return f
 }

@@ -49,6 +49,8 @@ type Failure struct {
 	Program string `json:"-"`
 	// Library is what ctypes.util.find_library has not found, so that the exception was raised, or "".
 	Library string `json:"-"`
+	// InPlaceOf is the failure, without a Cause, whose handler has raised this one with another text, or nil.
+	InPlaceOf *Failure `json:"-"`
 	// Unread is the syntax that the interpreter does not read, for such a SyntaxError, or nil.
 	Unread *Unread `json:"-"`
 }
