@@ -13,9 +13,8 @@ import (
 
 // Bounds of the files of which the index keeps something.
 const (
-	maxKept     = 1 << 20  // bytes of a file that is kept whole
-	maxPack     = 64 << 20 // bytes of a zip file
-	maxSettings = 64 << 10 // bytes of a file of settings
+	maxKept = 1 << 20  // bytes of a file that is kept whole
+	maxPack = 64 << 20 // bytes of a zip file
 )
 
 var keptNames = []string{"pyvenv.cfg", "entry_points.txt", "top_level.txt", "requires.txt", "patchlevel.h"}
@@ -37,33 +36,13 @@ func Keep(name string, size int64) bool {
 }
 
 // KeepID names the version of Keep and Extract, as inventory.WantsID does that of Wants.
-const KeepID = "pyenv 26"
+const KeepID = "pyenv 27"
 
 // keptWhole reports whether the bytes of a file are read as they are.
 func keptWhole(name string) bool {
 	base := path.Base(name)
 	return slices.Contains(keptNames, base) || strings.HasSuffix(base, ".pth") || strings.HasSuffix(base, "._pth") ||
 		base == "site.py" && siteFile.MatchString(name) || isFinder(base)
-}
-
-// IsSettings reports whether the name of a file says that it has a program's settings, in a form that a
-// program may read: a module that they name is imported. Those of packages and of the system do not count.
-func IsSettings(name string) bool {
-	dir, base := path.Split(strings.ToLower(name))
-	switch path.Ext(base) {
-	case ".json", ".yaml", ".yml", ".toml":
-	default:
-		return false
-	}
-	if !strings.Contains(base, "conf") && !strings.Contains(base, "settings") {
-		return false
-	}
-	for _, part := range []string{"-packages/", "node_modules/", "/share/", "/pkgs/", ".git/"} {
-		if strings.Contains(dir, part) {
-			return false
-		}
-	}
-	return !strings.HasPrefix(dir, "usr/lib") && !strings.HasPrefix(dir, "etc/") && !strings.HasPrefix(dir, "usr/share/")
 }
 
 // isFinder reports whether a file is the module of an editable install of setuptools or
@@ -79,6 +58,12 @@ func isPack(name string) bool {
 // Extract returns the function that reduces a file of [Keep], or nil for one that is kept
 // whole. The function holds at most 16 MiB of the file.
 func Extract(name string, size int64) func(io.Reader) ([]byte, error) {
+	if IsSettings(name) {
+		return func(r io.Reader) ([]byte, error) {
+			b, err := io.ReadAll(io.LimitReader(r, maxSettings))
+			return reduceSettings(name, b), err
+		}
+	}
 	if !isPack(name) {
 		return nil
 	}

@@ -403,7 +403,7 @@ func TestKeep(t *testing.T) {
 		"usr/lib/python3.11/site.py": true, "opt/lib64/python3.13t/site.py": true, "opt/venv/pyvenv.cfg": true, "x/a.dist-info/entry_points.txt": true,
 		"x/a.pth": true, "usr/bin/python3._pth": true, "x/__editable___a_1_0_finder.py": true, "x/_editable_impl_a.py": true, "spark/py4j-src.zip": true,
 		"x/site.py": false, "x/finder.py": false, "x/a.txt": false, "x/RECORD": false,
-		"app/config.json": true, "usr/src/app/Settings.yaml": true, "app/conf/app-config.toml": true, "app/data.json": false, "app/config.py": false,
+		"app/config.json": true, "usr/src/app/Settings.yaml": true, "app/conf/app-config.toml": false, "app/data.json": false, "app/config.py": false,
 		"usr/lib/python3/dist-packages/a/config.json": false, "usr/local/lib/python3.12/site-packages/a/config.json": false, "etc/x/config.json": false, "app/node_modules/a/config.json": false,
 	} {
 		if got := Keep(name, 100); got != want {

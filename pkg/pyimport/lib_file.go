@@ -44,8 +44,15 @@ func (r *Run) settingsOf(name string) value {
 		return nil
 	}
 	r.spend(len(b) / textSteps)
-	return string(b)
+	return &settingsText{string(b)}
 }
+
+// settingsText is the text of a file of settings, of which the index keeps a part (package pyenv).
+type settingsText struct{ text string }
+
+func (*settingsText) typeName() string { return "str" }
+
+func (*settingsText) attr(*Run, string) (value, bool) { return nil, false }
 
 // fileObject is an open file. Its text is not known, except that of /proc/self/maps,
 // of Python source and of settings.

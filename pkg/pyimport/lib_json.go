@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io"
 	"strings"
+
+	"github.com/imgcheck/imgcheck/pkg/pyenv"
 )
 
 func init() {
 	functions("json", map[string]func(*Run, *args) value{
 		"loads": func(r *Run, a *args) value {
-			s, ok := a.text(0, "s")
+			s, ok := a.document(0, "s")
 			if !ok || len(a.pos) > 1 || len(a.kw) > 1 {
 				return unknownf("a value in JSON")
 			}
@@ -31,6 +33,9 @@ func (a *args) document(i int, name string) (string, bool) {
 	v, _ := a.get(i, name)
 	if f, ok := v.(*fileObject); ok {
 		v = f.text
+	}
+	if t, ok := v.(*settingsText); ok {
+		return t.text, true
 	}
 	s, ok := v.(string)
 	return s, ok
@@ -81,6 +86,9 @@ func (r *Run) fromJSON(d *json.Decoder, depth int) (value, error) {
 		_, err := d.Token()
 		return r.own(l), err
 	}
+	if t == pyenv.LeftOut {
+		return unknownf("a text of settings"), nil
+	}
 	return t, nil // a text, true, false or null
 }
 
@@ -94,6 +102,10 @@ func (r *Run) dictFromJSON(d *json.Decoder, depth int) (value, error) {
 		v, err := r.fromJSON(d, depth+1)
 		if err != nil {
 			return nil, err
+		}
+		if key == pyenv.LeftOut {
+			dict.open = true
+			continue
 		}
 		r.setKey(dict, key, v)
 	}

@@ -3,6 +3,7 @@ package pyimport
 import (
 	"strconv"
 
+	"github.com/imgcheck/imgcheck/pkg/pyenv"
 	"gopkg.in/yaml.v3"
 )
 
@@ -43,7 +44,7 @@ func (r *Run) fromYAML(n *yaml.Node, depth int) value {
 	case yaml.MappingNode:
 		d := r.newDict()
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Tag == "!!merge" {
+			if n.Content[i].Tag == "!!merge" || n.Content[i].Value == pyenv.LeftOut {
 				d.open = true
 				continue
 			}
@@ -51,6 +52,9 @@ func (r *Run) fromYAML(n *yaml.Node, depth int) value {
 		}
 		return d
 	case yaml.ScalarNode:
+		if n.Value == pyenv.LeftOut {
+			return unknownf("a text of settings")
+		}
 		return yamlScalar(n)
 	}
 	return unknownf("a value in YAML")
