@@ -50,7 +50,7 @@ type install struct {
 	markers inventory.MarkerEnv
 	// elsewhere is set if it installs into a directory of its own (--target).
 	elsewhere bool
-	// condas are the packages that conda is told to install, and channels where it looks for them.
+	// condas are the packages that conda is to install, and channels where it looks for them.
 	condas   []pylock.Package
 	channels []string
 	// sources are the addresses of repositories that it builds.

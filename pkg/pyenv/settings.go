@@ -14,7 +14,7 @@ import (
 // maxSettings limits a file of settings, in bytes.
 const maxSettings = 64 << 10
 
-// LeftOut is what stands in a reduced file of settings for a text that is not kept.
+// LeftOut stands in a reduced file of settings for a text that is not kept.
 const LeftOut = "\x00"
 
 // IsSettings reports whether the name of a file says that it has a program's settings, in a form that a
@@ -46,7 +46,7 @@ var (
 )
 
 // reduceSettings returns a file of settings with its texts left out but for those that may name a module: an index is
-// stored, and may be given to others, who need not see the image's passwords. What cannot be read is left out whole.
+// stored, and may be given to others, who need not see the image's passwords. A file that cannot be read has no text.
 func reduceSettings(name string, text []byte) []byte {
 	if path.Ext(strings.ToLower(name)) == ".json" {
 		return reduceJSON(text)

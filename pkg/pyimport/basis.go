@@ -2,8 +2,8 @@ package pyimport
 
 import "strings"
 
-// basis is what decides about the call of a function by a statement of a module. An exception that the call raises
-// is believed if arguments, constants, files and variables of the environment alone decide it: a container or an
+// basis records whether older values decide the call of a function by a statement of a module. An exception that
+// the call raises is believed if arguments, constants, files and variables of the environment alone decide it: a container or an
 // object that was made before the call may have got more from statements that the reduction has left out (a registry,
 // a cache, settings).
 type basis struct {

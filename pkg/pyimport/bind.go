@@ -80,7 +80,7 @@ func (f *function) qualified(r *Run) (name string, known bool) {
 	return f.name, f.outer == nil
 }
 
-// fit is how the arguments of a call fit the parameters of a function.
+// fit counts the arguments of a call against the parameters of a function.
 type fit struct {
 	taken                             map[string]bool // parameters that a name can give
 	rest, named                       bool            // there is a *args, a **kwargs

@@ -37,7 +37,7 @@ type celeryApp struct {
 	celeryState
 }
 
-// celeryState is what changes of an application, apart from its settings.
+// celeryState holds all that changes of an application, apart from its settings.
 type celeryState struct {
 	config value       // of config_from_object
 	prefix string      // of the names of its settings

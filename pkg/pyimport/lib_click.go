@@ -54,7 +54,7 @@ type command struct {
 	self     *instance // of a class of the program, or nil
 }
 
-// commandState is what changes of a command.
+// commandState holds all that changes of a command.
 type commandState struct {
 	name     string
 	callback value // its function; nil for none

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// argparse and click read a command line by the parameters that a program declares. What the
+// argparse and click read a command line by the parameters that a program declares. A value that the
 // command line gives is known as far as all parameters before it are; the value of one that it does
 // not give is not known: users of an image give others.
 
@@ -35,7 +35,7 @@ type matching struct {
 	loose    bool // there may be parameters that are not known
 }
 
-// matched is what arguments give.
+// matched holds the values that arguments give.
 type matched struct {
 	run    *Run
 	params []*param

@@ -27,7 +27,7 @@ func init() {
 	functions("yaml", table)
 }
 
-// fromYAML returns the value of a node as PyYAML constructs it. What YAML 1.1 and 1.2 read in different ways
+// fromYAML returns the value of a node as PyYAML constructs it. A scalar that YAML 1.1 and 1.2 read in different ways
 // is not known, nor are aliases and merged keys.
 func (r *Run) fromYAML(n *yaml.Node, depth int) value {
 	r.spend(1)

@@ -769,7 +769,7 @@ def main():
  p=argparse.ArgumentParser()
  p.add_argument("--backend","-b",type=str)
  p.parse_args()#25
-#: Cache
+#: Cache!
 `},
 		{"an application that a text names", `import uvicorn
 def begin():

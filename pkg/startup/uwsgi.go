@@ -23,7 +23,7 @@ type uwsgiOption struct {
 }
 
 // uwsgi imports the application of uWSGI in the interpreter that it holds. Without the application, the
-// server goes on, unless it is told that it needs one.
+// server goes on, unless its options say that it needs one.
 func (st *started) uwsgi() {
 	var list []uwsgiOption
 	for _, o := range st.opts {
