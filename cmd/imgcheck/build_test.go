@@ -1195,6 +1195,7 @@ var packageLibraries = map[string][]string{
 	"libnuma1":                       {"libnuma.so.1"},
 	"libbz2-1.0":                     {"libbz2.so.1.0"},
 	"zlib1g":                         {"libz.so.1"},
+	"libportaudio2":                  {"libportaudio.so.2", "libasound.so.2", "libjack.so.0"},
 	"libsndfile1":                    {"libsndfile.so.1", "libFLAC.so.12", "libvorbis.so.0", "libvorbisenc.so.2", "libopus.so.0", "libogg.so.0", "libmpg123.so.0", "libmp3lame.so.0"},
 	"libgl1":                         {"libGL.so.1", "libGLdispatch.so.0", "libGLX.so.0", "libX11.so.6", "libxcb.so.1", "libXau.so.6", "libXdmcp.so.6"},
 	"libsm6":                         {"libSM.so.6", "libICE.so.6"},
