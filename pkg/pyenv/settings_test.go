@@ -13,8 +13,10 @@ import (
 func TestReduceSettings(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"config.json", `{"backend": {"module": "a.b", "n": 2, "on": true, "none": null}, "list": ["c", "d:e"]}`, ""},
-		{"config.json", `{"db": {"password": "hunter2", "host": "db.internal", "url": "postgres://u:p@h/x"}, "api_keys": ["a", 1], "My Name": "x"}`,
-			`{"db": {"password": "\u0000", "host": "db.internal", "url": "\u0000"}, "api_keys": ["\u0000", "\u0000"], "\u0000": "x"}`},
+		{
+			"config.json", `{"db": {"password": "hunter2", "host": "db.internal", "url": "postgres://u:p@h/x"}, "api_keys": ["a", 1], "My Name": "x"}`,
+			`{"db": {"password": "\u0000", "host": "db.internal", "url": "\u0000"}, "api_keys": ["\u0000", "\u0000"], "\u0000": "x"}`,
+		},
 		{"config.json", `{"a": "b"`, "-"},
 		{"config.json", `[] {}`, ""},
 		{"settings.yaml", "models:\n    - target: a.b\nworkers: 2\noctal: 010\n", ""},
