@@ -152,7 +152,7 @@ func (m *matched) option(a string, next []string) (used int, known, fits bool) {
 	case p.takes > 0 && used < p.takes:
 		return used, true, false
 	case p.list:
-		m.take(p, m.values_(p, next[:used]))
+		m.take(p, m.valuesOf(p, next[:used]))
 	default:
 		m.take(p, m.value(p, next[0]))
 	}
@@ -175,8 +175,8 @@ func (m *matched) value(p *param, text string) value {
 	return p.convert(m.run, text)
 }
 
-// values_ converts arguments to a list.
-func (m *matched) values_(p *param, texts []string) value {
+// valuesOf converts arguments to a list.
+func (m *matched) valuesOf(p *param, texts []string) value {
 	l := &list{}
 	for _, text := range texts {
 		l.items = append(l.items, m.value(p, text))
@@ -225,7 +225,7 @@ func (m *matched) place(places []*param, operands []string, some bool) bool {
 			return some
 		}
 		if p.list {
-			m.take(p, m.values_(p, operands[:n]))
+			m.take(p, m.valuesOf(p, operands[:n]))
 		} else if n > 0 {
 			m.take(p, m.value(p, operands[0]))
 		}

@@ -70,11 +70,12 @@ ask() {
   jq -r .path "$S/$1.jsonl" | sort >"$S/$1.paths"
 }
 
-# claims NAME LAYOUT GPU: drops all classes that size lists, in a dry run.
+# claims NAME LAYOUT GPU: drops all that size claims, in a dry run: all classes that it lists, and GPU code.
 claims() {
-  local drops
-  mapfile -t drops < <("$S/imgcheck" size --no-cache "oci:$2" --gpu "$3" --format json | jq -r '.groups[].id | select(. != "gpu-code") | "--drop=" + .')
-  [ ${#drops[@]} -gt 0 ] || die "size claims nothing of $1"
+  local report drops
+  report=$("$S/imgcheck" size --no-cache "oci:$2" --gpu "$3" --format json) || die "size fails for $1"
+  jq -e '.groups | length > 0' <<<"$report" >/dev/null || die "size claims nothing of $1"
+  mapfile -t drops < <(jq -r '.groups[].id | select(. != "gpu-code") | "--drop=" + .' <<<"$report")
   "$S/imgcheck" slim --no-cache "oci:$2" --dry-run --gpu "$3" "${drops[@]}" >&2 || die "$1 is worse without what size claims: ${drops[*]}"
 }
 
