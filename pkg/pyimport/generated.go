@@ -143,7 +143,7 @@ const reduced = "__reduce_cython__"
 // failsAgain raises the exception of a Cython module whose code runs a second time in a process, after
 // an import in it has failed: its classes have handed on the method, and do not have it any more
 // (__Pyx_setup_reduce in Cython/Utility/ExtensionTypes.c). It reports whether it did. The code of Cython
-// 3.3 or later passes that point again (pandas 3 does).
+// 3.3 or later passes that point again (pandas 3 does), and so does that of 0.29 (Debian 12's pandas and SciPy).
 func (r *Run) failsAgain(m *module, file string) bool {
 	o := r.objectOf(file)
 	if !r.begun[file] || o == nil || o.Modules == nil || slices.ContainsFunc(slices.Concat(o.Modules.Names, o.Modules.Idents), runsAgain) || !slices.Contains(o.Modules.Idents, reduced) && !slices.Contains(o.Modules.Strings, reduced) {
@@ -154,8 +154,8 @@ func (r *Run) failsAgain(m *module, file string) bool {
 	return true
 }
 
-// runsAgain reports whether a name is that of the types which modules by Cython 3.3 or later share
-// (_cython_3_3_0).
+// runsAgain reports whether a name is that of the types which modules by Cython 0.29, or by 3.3 or later, share
+// (_cython_0_29_32, _cython_3_3_0).
 func runsAgain(name string) bool {
 	v, ok := strings.CutPrefix(name, "_cython_")
 	parts := strings.FieldsFunc(v, func(c rune) bool { return c == '_' || c == '.' })
@@ -164,7 +164,7 @@ func runsAgain(name string) bool {
 	}
 	major, err := strconv.Atoi(parts[0])
 	minor, err2 := strconv.Atoi(parts[1])
-	return err == nil && err2 == nil && (major > 3 || major == 3 && minor >= 3)
+	return err == nil && err2 == nil && (major == 0 || major > 3 || major == 3 && minor >= 3)
 }
 
 // lacksCapsule raises the exception of PyCapsule_Import for a capsule that an extension module of a package

@@ -326,8 +326,9 @@ func TestCapsuleFails(t *testing.T) {
 // imports it: another extension module, which is loaded already, has put a capsule into the package.
 func TestRunsAgain(t *testing.T) {
 	for version, want := range map[string]string{
-		"_cython_3_2_5": "KeyError: '__reduce_cython__'",
-		"_cython_3_3_0": "AttributeError: partially initialized module 'pkg' has no attribute '_C_API' (most likely due to a circular import)",
+		"_cython_3_2_5":   "KeyError: '__reduce_cython__'",
+		"_cython_0_29_32": "AttributeError: partially initialized module 'pkg' has no attribute '_C_API' (most likely due to a circular import)",
+		"_cython_3_3_0":   "AttributeError: partially initialized module 'pkg' has no attribute '_C_API' (most likely due to a circular import)",
 		"_cython_4_0_0.cython_function_or_method": "AttributeError: partially initialized module 'pkg' has no attribute '_C_API' (most likely due to a circular import)",
 	} {
 		r := cythonRun(t,
