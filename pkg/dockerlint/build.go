@@ -1,7 +1,6 @@
 package dockerlint
 
 import (
-	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -191,9 +190,7 @@ func (w *walk) withoutWheel(in *install, x *wheel, python string) {
 		}
 		f := w.finding("wheel-absent", "python", x.line, values{"package": x.name, "version": x.version, "bound": bound, "python": python, "base": w.from.Ref, "from": strconv.Itoa(w.from.Line)})
 		f.Column = x.column
-		if w.base == nil {
-			f.Severity, f.Because = packs.Warning, "the base was not read ("+cmp.Or(w.why, "no instruction depends on it")+")"
-		}
+		w.byTag(&f)
 		w.add(f)
 		return
 	}
@@ -233,9 +230,7 @@ func (w *walk) absentPackages() {
 			continue
 		}
 		f := w.finding("package-absent", clause, a.line, v)
-		if w.base == nil {
-			f.Severity, f.Because = packs.Warning, "the base was not read ("+cmp.Or(w.why, "no instruction depends on it")+")"
-		}
+		w.byTag(&f)
 		w.add(f)
 		return
 	}
@@ -295,9 +290,7 @@ func (w *walk) clones(in *install) {
 		}
 		f := w.finding("program-absent", "git", s.line, values{"url": s.name[i:], "base": w.from.Ref, "from": strconv.Itoa(w.from.Line)})
 		f.Column = s.column
-		if w.base == nil {
-			f.Severity, f.Because = packs.Warning, "the base was not read ("+cmp.Or(w.why, "no instruction depends on it")+")"
-		}
+		w.byTag(&f)
 		if by != "" {
 			f.Severity, f.Because = packs.Note, by
 		}

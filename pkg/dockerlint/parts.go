@@ -106,9 +106,7 @@ func (w *walk) lacksParts(x *wheel, n *Need) {
 	}
 	f := w.finding("wheel-needs-library", "parts", x.line, v)
 	f.Column = x.column
-	if w.base == nil {
-		f.Severity, f.Because = packs.Warning, "the base was not read ("+w.why+")"
-	}
+	w.byTag(&f)
 	if by := w.mayAdd(x); by != "" {
 		f.Severity, f.Because = packs.Note, by
 	}

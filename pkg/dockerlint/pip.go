@@ -444,9 +444,8 @@ func (w *walk) refuses() {
 			x = in.wheels[0]
 		}
 		f := w.finding("pip-refuses", "managed", x.line, values{"package": x.name, "base": w.from.Ref, "from": strconv.Itoa(w.from.Line)})
-		if f.Column = x.column; w.base == nil {
-			f.Severity, f.Because = packs.Warning, "the base was not read ("+w.why+")"
-		}
+		f.Column = x.column
+		w.byTag(&f)
 		w.add(f)
 		return
 	}

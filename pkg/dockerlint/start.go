@@ -164,13 +164,18 @@ func (w *walk) runsPython(c command) {
 	}
 }
 
+// byTag makes a finding a warning if the base was not read: only its tag tells what it has.
+func (w *walk) byTag(f *Finding) {
+	if w.base == nil {
+		f.Severity, f.Because = packs.Warning, "the base was not read ("+cmp.Or(w.why, "no instruction depends on it")+")"
+	}
+}
+
 // programAbsent reports a missing `python`.
 func (w *walk) programAbsent(clause string, line, column int, by string) {
 	f := w.finding("program-absent", clause, line, values{"base": w.from.Ref, "from": strconv.Itoa(w.from.Line)})
 	f.Column = column
-	if w.base == nil {
-		f.Severity, f.Because = packs.Warning, "the base was not read ("+cmp.Or(w.why, "no instruction depends on it")+")"
-	}
+	w.byTag(&f)
 	if by != "" {
 		f.Severity, f.Because = packs.Note, by
 	}

@@ -210,9 +210,7 @@ func (w *walk) withoutNVCC(c *Compiled, name string, line, column int) {
 	}
 	f := w.finding("build-needs-compiler", "nvcc", line, values{"package": name, "base": w.from.Ref, "from": w.fromLine(), "advice": w.develOf()})
 	f.Column = column
-	if w.base == nil {
-		f.Severity, f.Because = packs.Warning, "the base was not read ("+w.why+")"
-	}
+	w.byTag(&f)
 	if by := w.mayBringFile(&Predicted{GPU: true}); by != "" {
 		f.Severity, f.Because = packs.Note, by
 	}

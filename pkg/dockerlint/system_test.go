@@ -127,6 +127,7 @@ func TestAbsentBase(t *testing.T) {
 	k := knowledge(t)
 	for ref, want := range map[string]map[bool]packs.Severity{
 		"nvidia/cuda:12.8.1-cudnn8-devel-ubuntu22.04": {true: packs.Error, false: packs.Warning},
+
 		"python:3.99-slim":                           {true: packs.Error, false: ""},
 		"example.com/built-before:1":                 {true: "", false: ""},
 		"nvidia/cuda:12.8.1-cudnn-devel-ubuntu22.04": {true: packs.Error, false: ""},
