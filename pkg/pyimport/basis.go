@@ -3,16 +3,15 @@ package pyimport
 import "strings"
 
 // basis records whether older values decide the call of a function by a statement of a module. An exception that
-// the call raises is believed if arguments, constants, files and variables of the environment alone decide it: a container or an
-// object that was made before the call may have got more from statements that the reduction has left out (a registry,
-// a cache, settings).
+// the call raises is believed if arguments, constants, texts, files and the image's own environment alone decide it. A
+// variable of another scope, a container or an object may have got another value by statements that the reduction has left
+// out (a registry, a cache, settings).
 type basis struct {
-	// call numbers the calls from 1; 0 is what statements of modules make.
-	call  int
-	older bool // something that was made before it decides, too
+	call  int  // the number of the call, from 1; 0 for the statements of a module
+	older bool // a value decides, too, that such statements may have changed
 }
 
-// follow begins the call of a function by a statement of a module, and returns what ends it.
+// newBasis begins the call of a function by a statement of a module, and returns what ends it.
 func (r *Run) newBasis() (end func()) {
 	before := r.basis
 	r.calls++
@@ -20,19 +19,36 @@ func (r *Run) newBasis() (end func()) {
 	return func() { r.basis = before }
 }
 
-// reads notes that the call that is followed reads from a value.
+// reads notes that the call that is followed reads from a container or an object. Also one that the call itself has made
+// may have got more: by a function that the reduction has left out, which got it as an argument.
 func (r *Run) reads(v value) {
 	if r.basis.call == 0 || r.basis.older {
 		return
 	}
 	switch v := v.(type) {
-	case mutable:
-		r.basis.older = v.marks().call != r.basis.call
+	case *list:
+		r.basis.older = !v.split
 	case *instance:
-		if v.payload != nil {
-			r.reads(v.payload)
-		}
-	case *moduleDict, *sysModules, *generator, *lazyTable:
+		r.basis.older = v.payload != nil
+	case mutable, *moduleDict, *sysModules, *generator, *lazyTable:
+		r.basis.older = true
+	}
+}
+
+// readsName notes that the call that is followed reads a variable of another scope. A function of its module may have
+// bound it anew (global), or a statement of another module, both of which the reduction may have left out.
+// Names such as __version__, and those of modules, functions and classes, are bound once.
+func (r *Run) readsName(in *names, name string, v value) {
+	if r.basis.call == 0 || r.basis.older || in.call == r.basis.call || strings.HasPrefix(name, "__") {
+		return
+	}
+	switch v := v.(type) {
+	case *module, *builtin, *unknown:
+	case *function:
+		r.basis.older = v.name != name
+	case *class:
+		r.basis.older = v.name != name
+	default:
 		r.basis.older = true
 	}
 }

@@ -53,7 +53,7 @@ func (r *Run) bind(f *function, a *args, vars *names) bool {
 		}
 	}
 	special := f.of != nil && f.name != "__init__" && strings.HasPrefix(f.name, "__") // some of them are static or of the class
-	if !a.written || a.open || special || f.inherited(a) {
+	if !a.written || a.open || special || f.replaced() || f.inherited(a) {
 		return true
 	}
 	r.spend(len(a.kw))
@@ -66,6 +66,16 @@ func (r *Run) bind(f *function, a *args, vars *names) bool {
 		return false
 	}
 	return true
+}
+
+// replaced reports whether the program has set the function's defaults or its code.
+func (f *function) replaced() bool {
+	for _, name := range []string{"__defaults__", "__kwdefaults__", "__code__"} {
+		if _, ok := f.attrs.get(name); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // qualified returns the name of a function as an exception has it, and whether it is known: since Python 3.10 with

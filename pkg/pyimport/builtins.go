@@ -261,6 +261,7 @@ func init() {
 		},
 		"iter": identity,
 		"next": func(r *Run, a *args) value {
+			r.basis.older = true // an iterator is not where it was
 			v, _ := a.get(0, "")
 			items, more := r.iterate(v)
 			if len(items) > 0 {
@@ -353,7 +354,7 @@ func init() {
 	}
 }
 
-func makeInt(_ *Run, a *args) value {
+func makeInt(r *Run, a *args) value {
 	v, ok := a.get(0, "")
 	if !ok {
 		return int64(0)
@@ -376,10 +377,12 @@ func makeInt(_ *Run, a *args) value {
 				return n
 			}
 			if base == 10 && len(a.pos) == 1 {
+				r.basis.older = true
 				return badInt(v)
 			}
 		}
 	}
+	r.basis.older = true // it may raise ValueError
 	return unknownf("a number")
 }
 

@@ -190,11 +190,6 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 	if r.depth == 0 {
 		r.budget = r.steps + maxCall
 		defer r.newBasis()()
-		if f.name == "__init__" && len(a.pos) > 0 {
-			if i, ok := a.pos[0].(*instance); ok { // it is new
-				i.attrs.call = r.basis.call
-			}
-		}
 		before := r.survived
 		r.survived = survivor{of: r.handedOn(a)}
 		defer func() { r.survived = before }()

@@ -497,6 +497,7 @@ func (r *Run) lookup(name string) value {
 				continue
 			}
 			if v, ok := o.vars.get(name); ok {
+				r.readsName(o.vars, name, v)
 				return v
 			}
 			if o.vars.open != "" && o.vars != f.module.names {
@@ -505,6 +506,7 @@ func (r *Run) lookup(name string) value {
 		}
 	}
 	if v, ok := f.module.names.get(name); ok {
+		r.readsName(f.module.names, name, v)
 		return v
 	}
 	open := f.module.names.open

@@ -1245,6 +1245,9 @@ func (r *Run) moduleAttr(m *module, name string) (value, bool) {
 			}
 			return sub, true
 		}
+		if m.file != "" {
+			r.readsName(m.names, name, v)
+		}
 		return v, true
 	}
 	if name == "__dict__" {

@@ -53,7 +53,7 @@ func (c *celeryApp) snapshot() any { return c.celeryState }
 
 func (c *celeryApp) restore(s any) { c.celeryState = s.(celeryState) }
 
-// join keeps what both branches have done: what only one has may not be imported.
+// join keeps the modules that both branches find. A worker may not import those of one branch.
 func (c *celeryApp) join(r *Run, a, b any, why *unknown) {
 	x, y := a.(celeryState), b.(celeryState)
 	c.celeryState = x

@@ -51,7 +51,11 @@ func onText(f func(s string, a *args) value) func(*Run, *args) value {
 		r.spend(1 + len(s)/64)
 		b := *a
 		b.pos = a.pos[1:]
-		return f(s, &b)
+		v := f(s, &b)
+		if l, ok := v.(*list); ok {
+			l.split = true
+		}
+		return v
 	}
 }
 

@@ -53,6 +53,7 @@ func (r *Run) getattr(v value, name string) value {
 	case *instance:
 		return r.instanceAttr(v, name)
 	case *function:
+		r.reads(v.attrs)
 		return r.functionAttr(v, name)
 	case *super:
 		return r.superAttr(v, name)

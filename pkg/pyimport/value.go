@@ -33,6 +33,7 @@ type (
 		mark
 		items []value
 		open  bool // may have other items
+		split bool // the parts of a text
 	}
 	// set is a set or frozenset of known values, in the order of insertion.
 	set struct {

@@ -133,7 +133,7 @@ func argumentName(text []byte) []byte {
 	return text[:n]
 }
 
-// isBlank reports whether a text has nothing but blanks and comments.
+// isBlank reports whether a text consists of blanks and comments.
 func isBlank(text []byte) bool {
 	w := writer{src: text, brackets: maxKept, strings: maxKept}
 	w.copy(0, len(text))

@@ -130,8 +130,8 @@ func (f *finder) named() []string {
 	return list
 }
 
-// leadsAbove reports whether a text has the directory above a tree where a path ends, or goes on with
-// what is not known, as in os.path.join("/opt", name) or "/opt/%s": which tree it leads into is not known.
+// leadsAbove reports whether a text has a path that ends with the directory above a tree, or goes on from there with an
+// unknown name: os.path.join("/opt", name) and "/opt/%s" may lead into any tree below /opt.
 func leadsAbove(text []byte, tree string) bool {
 	above := path.Dir(tree)
 	return above != "." && ends(text, "/"+above)

@@ -232,8 +232,8 @@ func isSource(p string) bool {
 	return false
 }
 
-// ends reports whether a text has a path that ends with dir, perhaps with a slash, or goes on with
-// what is not known: an expression joins it with another one.
+// ends reports whether a text has a path that ends with dir, perhaps with a slash, or goes on from there with an unknown
+// name, which an expression adds.
 func ends(text []byte, dir string) bool {
 	for {
 		i := bytes.Index(text, []byte(dir))
