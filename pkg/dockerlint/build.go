@@ -196,8 +196,8 @@ func (w *walk) withoutWheel(in *install, x *wheel, python string) {
 	}
 }
 
-// onMachine judges a package without wheels for another machine than x86-64.
-func (w *walk) onMachine(in *install, x *wheel) {
+// unfitForMachine judges a package without wheels for another machine than x86-64.
+func (w *walk) unfitForMachine(in *install, x *wheel) {
 	r := row(w.X86Only, x)
 	if r == nil || !strings.HasPrefix(w.from.Platform, "linux/arm64") || in.others() || x.index != "" || x.binary {
 		return

@@ -13,12 +13,8 @@ func (w *walk) exclusives() {
 		if !isFramework(w, g.Keep) {
 			continue
 		}
-		var seen []string
-		for _, in := range w.installs {
-			if !slices.Contains(seen, in.python) {
-				seen = append(seen, in.python)
-				w.exclusive(g, in.python)
-			}
+		for _, python := range w.environments() {
+			w.exclusive(g, python)
 		}
 	}
 }

@@ -55,17 +55,12 @@ func buildOf(in *install, x *wheel) (release, build string) {
 	return "", ""
 }
 
-// machines judges the builds of torch that remain against the policy's targets.
+// onMachines judges the builds of torch that remain against the policy's targets.
 func (w *walk) onMachines() {
-	var seen []string
-	for _, in := range w.installs {
-		if slices.Contains(seen, in.python) {
-			continue
-		}
-		seen = append(seen, in.python)
-		x := w.pinned(in.python)["torch"]
+	for _, python := range w.environments() {
+		x := w.pinned(python)["torch"]
 		if x == nil {
-			x = w.newestTorch(in.python)
+			x = w.newestTorch(python)
 		}
 		if x != nil {
 			if release, build := buildOf(w.installs[x.order], x); build != "" {

@@ -79,13 +79,8 @@ func (w *walk) offPath() {
 // mixes judges packages that are built for one CUDA beside a torch that is built for another, or
 // for none. A torch of an index stays where a later package of PyPI requires its release.
 func (w *walk) mixes() {
-	var seen []string
-	for _, in := range w.installs {
-		if slices.Contains(seen, in.python) {
-			continue
-		}
-		seen = append(seen, in.python)
-		list := w.pinned(in.python)
+	for _, python := range w.environments() {
+		list := w.pinned(python)
 		torch := list["torch"]
 		if torch == nil {
 			continue

@@ -90,15 +90,21 @@ func (w *walk) pinned(python string) map[string]*wheel {
 	return list
 }
 
+// environments returns the Pythons that packages are installed for, each once, in the order of the file.
+func (w *walk) environments() []string {
+	var list []string
+	for _, in := range w.installs {
+		if !slices.Contains(list, in.python) {
+			list = append(list, in.python)
+		}
+	}
+	return list
+}
+
 // fits judges pinned releases against one another, by the packs' tables.
 func (w *walk) fits() {
-	var seen []string
-	for _, in := range w.installs {
-		if slices.Contains(seen, in.python) {
-			continue
-		}
-		seen = append(seen, in.python)
-		list := w.pinned(in.python)
+	for _, python := range w.environments() {
+		list := w.pinned(python)
 		for _, p := range w.Packs.Pairs {
 			w.pair(p, list[p.Package], list[p.For])
 		}

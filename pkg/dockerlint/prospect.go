@@ -66,12 +66,8 @@ func (w *walk) predict() {
 		return
 	}
 	w.judged = map[*wheel]bool{}
-	var seen []string
-	for _, in := range w.installs {
-		if !slices.Contains(seen, in.python) {
-			seen = append(seen, in.python)
-			w.predictIn(in.python)
-		}
+	for _, python := range w.environments() {
+		w.predictIn(python)
 	}
 }
 

@@ -64,7 +64,7 @@ func (w *walk) fitsSystem() {
 				continue
 			}
 			w.onMusl(x)
-			w.onMachine(in, x)
+			w.unfitForMachine(in, x)
 			w.executableStack(x)
 			w.runtimeCompiler(x)
 			if !w.judged[x] {
