@@ -223,6 +223,145 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+// TestChanged imports modules that raise nothing, as CPython runs them, though the variable or container that a
+// statement asks has its value from a function which the reduction leaves out; and others that do raise.
+func TestChanged(t *testing.T) {
+	for _, c := range []struct{ name, body, want string }{
+		{"a decorator", `
+X = None
+def deco(f):
+    global X
+    X = f
+    return f
+@deco
+def g(): pass
+if X is None: raise RuntimeError("x")
+`, ""},
+		{"a class that is derived", `
+X = None
+class B:
+    def __init_subclass__(cls, **k):
+        global X
+        X = cls
+class C(B): pass
+if X is None: raise RuntimeError("x")
+`, ""},
+		{"a list, and what is made of it", `
+R = []
+def add(f):
+    R.append(f)
+    return f
+@add
+def g(): pass
+ok = bool(R)
+if not ok: raise RuntimeError("x")
+def has(): return len(R) > 0
+if not has(): raise RuntimeError("y")
+`, ""},
+		{"a table of functions", `
+X = None
+d = {}
+def setx():
+    global X
+    X = 1
+d["a"] = setx
+d["a"]()
+assert X is not None, "x"
+`, ""},
+		{"a function that another calls later", `
+import threading
+l = []
+t = threading.Thread(target=lambda: l.append(1))
+t.start(); t.join()
+if not l: raise RuntimeError("x")
+done = False
+def work():
+    global done
+    done = True
+threading.Thread(target=work).run()
+if not done: raise RuntimeError("y")
+`, ""},
+		{"a metaclass", `
+R = {}
+class M(type):
+    def __new__(m, n, b, d):
+        c = super().__new__(m, n, b, d)
+        R[n] = c
+        return c
+class A(metaclass=M): pass
+if "A" not in R: raise RuntimeError("x")
+`, ""},
+		{"an attribute of a class, and of an object", `
+class B:
+    subs = []
+    ready = False
+    def __init_subclass__(cls, **k):
+        B.subs.append(cls)
+        B.ready = True
+class C(B): pass
+if not B.subs: raise RuntimeError("x")
+if not B.ready: raise RuntimeError("y")
+`, ""},
+		{"the module as an object", `
+import sys
+mod = sys.modules[__name__]
+FOUND = False
+def look():
+    mod.FOUND = True
+look()
+if not FOUND: raise RuntimeError("x")
+`, ""},
+		{"statements that are left out", `
+S = []
+list(map(S.append, [1]))
+if len(S) != 1: raise RuntimeError("x")
+`, ""},
+		{"a text that is no number", `
+try:
+    int("a")
+except ValueError:
+    pass
+else:
+    raise RuntimeError("x")
+try:
+    float("a")
+    raise RuntimeError("y")
+except ValueError:
+    pass
+if int(" 10 ") != 10: raise RuntimeError("z")
+`, ""},
+		{"a sorted list", `
+S = sorted([3, 1, 2], key=lambda v: -v)
+if S != [3, 2, 1]: raise RuntimeError("x")
+if sorted(["b", "a"], key=lambda v: v, reverse=True) != ["b", "a"]: raise RuntimeError("y")
+`, ""},
+		{"a variable that no function changes", `
+X = None
+def other():
+    global Y
+    Y = 1
+if X is None: raise RuntimeError("x")
+`, "RuntimeError: x"},
+		{"what a loop has found", `
+missing = []
+for name in ["a", "b"]:
+    if name != "a":
+        missing.append(name)
+if missing: raise ImportError("missing: " + ", ".join(missing))
+`, "ImportError: missing: b"},
+		{"a variable that a function sets which is followed", `
+X = None
+def setx():
+    global X
+    X = 1
+setx()
+if X == 1: raise RuntimeError("x")
+`, "RuntimeError: x"},
+	} {
+		t.Run(c.name, func(t *testing.T) { wantFailure(t, c.body, c.want) })
+	}
+}
+
 // wantFailure imports a module of a body and compares why it fails.
 func wantFailure(t *testing.T, body, want string) {
 	t.Helper()

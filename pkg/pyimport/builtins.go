@@ -378,6 +378,9 @@ func makeInt(r *Run, a *args) value {
 			}
 			if base == 10 && len(a.pos) == 1 {
 				r.basis.older = true
+				if isNoNumber(v) {
+					r.guess("ValueError", "invalid literal for int() with base 10: "+quote(v))
+				}
 				return badInt(v)
 			}
 		}
@@ -386,10 +389,17 @@ func makeInt(r *Run, a *args) value {
 	return unknownf("a number")
 }
 
+// isNoNumber reports whether a text has an ASCII character that no decimal number has.
+func isNoNumber(s string) bool {
+	return strings.ContainsFunc(s, func(c rune) bool {
+		return c < 0x80 && (c < '0' || c > '9') && !strings.ContainsRune("+-_ \t\n\r\v\f", c)
+	})
+}
+
 // badInt is int() of a text that may be no number.
 func badInt(s string) value { return unknownf("int(%s)", shorten(quote(s))) }
 
-func makeFloat(_ *Run, a *args) value {
+func makeFloat(r *Run, a *args) value {
 	v, _ := a.get(0, "")
 	switch v := v.(type) {
 	case bool, int64:
@@ -397,8 +407,12 @@ func makeFloat(_ *Run, a *args) value {
 	case float64:
 		return v
 	case string:
-		if f, err := strconv.ParseFloat(strings.TrimSpace(v), 64); err == nil {
+		f, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
+		if err == nil {
 			return f
+		}
+		if isNoNumber(strings.ReplaceAll(v, ".", "")) {
+			r.guess("ValueError", "could not convert string to float: "+quote(v))
 		}
 	}
 	return unknownf("a number")

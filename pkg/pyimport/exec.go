@@ -111,11 +111,10 @@ func (r *Run) exec(s pysource.Stmt) flow {
 
 // execIf executes an if statement; both branches, if the condition is not known.
 func (r *Run) execIf(s *pysource.If) flow {
-	v := r.eval(s.Cond)
+	is, known := r.decide(s.Cond, raises(s.Body, s.Else))
 	if r.raised != nil || r.stop != "" {
 		return next
 	}
-	is, known := r.truth(v)
 	switch {
 	case !known:
 		return r.either(exprText(s.Cond), func() flow { return r.block(s.Body) }, func() flow { return r.block(s.Else) })
@@ -142,11 +141,10 @@ func (r *Run) execWhile(s *pysource.While) flow {
 		if !r.step() {
 			return next
 		}
-		v := r.eval(s.Cond)
+		is, known := r.decide(s.Cond, raises(s.Body, s.Else))
 		if r.raised != nil || r.stop != "" {
 			return next
 		}
-		is, known := r.truth(v)
 		if !known {
 			r.either(exprText(s.Cond), func() flow { return loopFlow(r.block(s.Body)) }, func() flow { return next })
 			return next
@@ -308,8 +306,7 @@ func (r *Run) execAssert(s *pysource.Assert) {
 	if r.opt.Optimized {
 		return
 	}
-	v := r.eval(s.Cond)
-	is, known := r.truth(v)
+	is, known := r.decide(s.Cond, true)
 	if r.raised != nil || is || !known {
 		return
 	}
@@ -386,7 +383,9 @@ func (r *Run) execAssign(s *pysource.Assign) {
 		r.augment(s.Targets[0], s.Op, s.Value)
 		return
 	}
+	r.basis.changed, r.basis.weak = false, false
 	v := r.eval(s.Value)
+	r.passOn(s.Targets)
 	if name, ok := s.Targets[0].(*pysource.Name); ok && s.Annotated && r.frame.class {
 		r.frame.fields = append(r.frame.fields, name.ID)
 	}

@@ -149,6 +149,9 @@ func (r *Run) evalCall(x *pysource.Call) value {
 		}
 	}
 	r.hand(f, a)
+	if r.depth == 0 {
+		a.mayCall()
+	}
 	v := r.call(f, a)
 	if isUnknown(f) {
 		r.escape(a)
@@ -172,6 +175,11 @@ func (r *Run) escapes(v value) {
 	case *dict:
 		r.change(v)
 		v.open = true
+	case *list:
+		if v != r.path && v != r.metaPath {
+			r.change(v)
+			v.open = true
+		}
 	case *moduleDict:
 		r.openUp(v.of.names, "what a call that is not known sets")
 	}

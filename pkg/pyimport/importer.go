@@ -428,6 +428,9 @@ func (r *Run) execFile(m *module, f *pysource.File) {
 		r.noteAt(r.node, f.Partial)
 	}
 	m.copyOf = copied(f)
+	for _, name := range f.Changed {
+		m.names.mayChange(name, byFunction)
+	}
 	body := r.withTypeError(m, f)
 	r.inFrame(&frame{module: m, vars: m.names, file: m.file}, func() { r.block(body) })
 	if strings.HasPrefix(m.file, r.in.StdLib+"/") && r.raised == nil {

@@ -516,39 +516,47 @@ func indexOf(r *Run, a *args) value {
 func (r *Run) sorted(items []value, a *args, open bool) ([]value, bool) {
 	items = slices.Clone(items)
 	r.spend(len(items) * 8)
-	if key, ok := a.kw["key"]; ok {
-		r.keys(key, items, open)
+	keys := items
+	if key, ok := a.kw["key"]; ok && key != nil {
+		keys = r.keys(key, items, open)
+	}
+	if open || r.raised != nil {
 		return items, open
 	}
-	if open {
-		return items, open
+	order := make([]int, len(items))
+	for i := range order {
+		order[i] = i
 	}
-	slices.SortStableFunc(items, func(x, y value) int {
-		c, known := r.order(x, y, 0)
+	reverse := false
+	if rev, ok := a.kw["reverse"]; ok {
+		reverse, _ = truth(rev)
+	}
+	slices.SortStableFunc(order, func(x, y int) int {
+		if reverse {
+			x, y = y, x // equal items keep their order
+		}
+		c, known := r.order(keys[x], keys[y], 0)
 		if !known {
 			open = true
 		}
 		return c
 	})
-	if rev, ok := a.kw["reverse"]; ok {
-		if is, _ := truth(rev); is {
-			slices.Reverse(items)
-		}
+	list := make([]value, len(items))
+	for i, at := range order {
+		list[i] = items[at]
 	}
-	return items, open
+	return list, open
 }
 
-// keys calls the key function of a sort: it may import what it asks (charset_normalizer).
-func (r *Run) keys(key value, items []value, open bool) {
-	f, ok := key.(*function)
-	if !ok {
-		return
-	}
-	for _, item := range items {
-		if r.raised != nil || !r.step() {
-			return
+// keys returns the keys of items by which a sort orders them. Their function may import what it asks
+// (charset_normalizer).
+func (r *Run) keys(f value, items []value, open bool) []value {
+	keys := make([]value, len(items))
+	for i, item := range items {
+		keys[i] = unknownf("the key of an item")
+		if r.raised == nil && r.step() {
+			keys[i] = r.call(f, &args{pos: []value{item}})
 		}
-		r.call(f, &args{pos: []value{item}})
 	}
 	if open && len(items) == 0 && r.raised == nil {
 		r.either("the items of a sorted list", func() flow {
@@ -556,10 +564,11 @@ func (r *Run) keys(key value, items []value, open bool) {
 			return next
 		}, func() flow { return next })
 	}
+	return keys
 }
 
 var dictMethods = map[string]func(*Run, *args) value{
-	"get": onDict(func(_ *Run, d *dict, a *args) value {
+	"get": onDict(func(r *Run, d *dict, a *args) value {
 		key, _ := a.get(0, "")
 		v, ok, known := d.get(key)
 		switch {
@@ -568,6 +577,7 @@ var dictMethods = map[string]func(*Run, *args) value{
 		case !known:
 			return unknownf("an item of a dict")
 		}
+		r.readsNothing(d)
 		v, _ = a.get(1, "default")
 		return v
 	}),

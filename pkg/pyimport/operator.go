@@ -704,6 +704,14 @@ func (r *Run) orderAll(a, b []value, depth int) (c int, known bool) {
 
 // contains evaluates `v in of`.
 func (r *Run) contains(of, v value) (is, known bool) {
+	is, known = r.holds(of, v)
+	if known && !is {
+		r.readsNothing(of)
+	}
+	return is, known
+}
+
+func (r *Run) holds(of, v value) (is, known bool) {
 	r.reads(of)
 	switch c := of.(type) {
 	case string:

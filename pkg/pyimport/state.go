@@ -207,6 +207,8 @@ type names struct {
 	// modules is set for sys.modules, where a module that is loaded in one branch only
 	// stays, as one that may be loaded.
 	modules bool
+	// changed are the variables of a module that may have another value than here, and why.
+	changed map[string]change
 }
 
 func (r *Run) newNames() *names { return &names{mark: r.born(), m: map[string]value{}} }

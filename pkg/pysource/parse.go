@@ -35,7 +35,8 @@ func Parse(text []byte) *File {
 	}
 	p := &parser{tokens: list, src: src}
 	if reduced {
-		f.Body, f.Syntax = leftOut(src), readSyntax(src)
+		f.Body, f.Changed = leftOut(src)
+		f.Syntax = readSyntax(src)
 	}
 	for !p.is(tokEOF) {
 		f.Body = p.statement(f.Body)
@@ -46,28 +47,30 @@ func Parse(text []byte) *File {
 // tokens has room for the tokens of files.
 var tokens = sync.Pool{New: func() any { return new([]token) }}
 
-// leftOut returns assignments of the names that the last line of a reduced text lists.
-func leftOut(src string) []Stmt {
+// leftOut returns assignments of the names that the last line of a reduced text lists, and the variables
+// that functions may change.
+func leftOut(src string) (list []Stmt, changed []string) {
 	text := strings.TrimSuffix(src, "\n")
 	text, ok := strings.CutPrefix(text[strings.LastIndexByte(text, '\n')+1:], namesMark)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	s, classes := &Assign{Value: &BadExpr{"?"}}, &Assign{Value: &BadExpr{LeftOutClass}}
 	for name := range strings.FieldsSeq(text) {
 		if of, ok := strings.CutSuffix(name, string(classMark)); ok {
 			classes.Targets = append(classes.Targets, &Name{of})
+		} else if of, ok := strings.CutSuffix(name, string(changedMark)); ok {
+			changed = append(changed, of)
 		} else {
 			s.Targets = append(s.Targets, &Name{name})
 		}
 	}
-	var list []Stmt
 	for _, s := range []*Assign{s, classes} {
 		if len(s.Targets) > 0 {
 			list = append(list, s)
 		}
 	}
-	return list
+	return list, changed
 }
 
 // bounded cuts a text that is too long, and says why.

@@ -22,6 +22,9 @@ type File struct {
 	// Syntax is what not every release of CPython reads or knows, for a reduced text: the first of each in
 	// the file that others do not precede.
 	Syntax []Syntax
+	// Changed are the variables of the module that functions may bind, or whose value they may change, in lines
+	// that Reduce has left out.
+	Changed []string
 }
 
 // Pos is the position of a statement: the line in the original file, from 1; 0 if it is

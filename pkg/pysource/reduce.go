@@ -49,7 +49,7 @@ const maxHead = 256
 // function of which only the name matters is `def f(?):return ?`. A comment #N
 // is the number of a line where it is not the one before plus one; the last line lists in
 // a comment #: the names that the module binds in statements that were left out, NAME! if it is a class
-// statement and no other of these.
+// statement and no other of these; and NAME* for a variable that functions may change in lines that were left out.
 //
 // So the evaluation of a reduced text meets the same imports and calls in the same order,
 // with the same conditions. For Parse, the names of the last line are bound first, to what is
@@ -1729,7 +1729,7 @@ func (r *reducer) appendNames(out []byte) []byte {
 			out = append(out, classMark)
 		}
 	}
-	if len(out) == start+len(namesMark) {
+	if out = r.appendChanged(out); len(out) == start+len(namesMark) {
 		return out[:start]
 	}
 	return append(out, '\n')

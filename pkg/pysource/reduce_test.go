@@ -91,6 +91,42 @@ def check():#14
 load()
 check()
 `},
+		{"variables that functions change in lines that are left out", `A = None
+B = []
+C = {}
+D = []
+E = 1
+F = 2
+G = []
+def decorate(f):
+    global A
+    A = f
+    B.append(f)
+    return f
+def other(m, G):
+    C["a"] = 1
+    m.E = 3
+    G.append(1)
+@decorate
+def used(): pass
+list(map(D.append, [1]))
+if A and B and C and D and E and F and G:
+    import fast
+`, `A=None
+B=[]
+C={}
+D=[]
+E=1
+F=2
+G=[]
+def decorate(f):
+ return f#12
+@decorate#17
+def used(?):return ?
+if A and B and C and D and E and F and G:#20
+ import fast
+#: other A* B* C* E* D*
+`},
 		{"names that a try binds after an import", `try:
     def early(): return 1
     import fast
@@ -127,7 +163,7 @@ try:#19
  import slow
 except ImportError:#22
  raise
-#: level early after told size other told reset Wrapped!
+#: level early after told size other told reset Wrapped! level*
 `},
 		{"decorators that return the function, and whether something is found", `import importlib.util
 def mark(fn):

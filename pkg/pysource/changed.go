@@ -1,0 +1,146 @@
+package pysource
+
+import "bytes"
+
+// changedMark follows such a name that functions may bind, or whose value they may change, in lines that are left out.
+const changedMark = '*'
+
+// appendChanged appends the variables of the module that functions may bind (global), or whose value they may change
+// (append), in lines that are left out.
+func (r *reducer) appendChanged(out []byte) []byte {
+	var done map[int32]bool
+	add := func(id int32, name []byte) {
+		if !done[id] {
+			if done == nil {
+				done = map[int32]bool{}
+			}
+			done[id] = true
+			out = append(append(append(out, ' '), name...), changedMark)
+		}
+	}
+	collections := r.collections()
+	for i := range r.lines {
+		l := &r.lines[i]
+		switch {
+		case l.fn < 0:
+			if l.mode == dropped && l.kind == other && l.flags&calls != 0 && len(collections) > 0 { // list(map(found.append, names))
+				eachName(r.bytesOf(l), func(name []byte, _ int) bool {
+					if id, ok := r.ids.find(name); ok && collections[id] {
+						add(id, name)
+					}
+					return true
+				})
+			}
+		case l.kind == scopeLine:
+			eachName(r.bytesOf(l), func(name []byte, _ int) bool {
+				if id, ok := r.ids.find(name); ok && r.keptVariable(id) && r.leavesOut(l.fn, name) {
+					add(id, name)
+				}
+				return true
+			})
+		case l.mode != dropped:
+		case l.kind == other || l.kind == delLine:
+			if name := attributeSet(l, r.bytesOf(l)); name != nil {
+				if id, ok := r.ids.find(name); ok && r.keptVariable(id) {
+					add(id, name)
+				}
+			} else if name := r.changes(l); name != nil && len(collections) > 0 {
+				if id, ok := r.ids.find(name); ok && collections[id] && !r.hasParameter(l.fn, name) {
+					add(id, name)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// keptVariable reports whether a kept line of the module gives a name a value.
+func (r *reducer) keptVariable(id int32) bool {
+	for b := r.names[id].bind; b >= 0; b = r.binds[b].next {
+		if l := &r.lines[r.binds[b].line]; l.fn < 0 && l.flags&inClass == 0 && l.mode != dropped && l.kind != defLine && l.kind != classLine {
+			return true
+		}
+	}
+	return false
+}
+
+// leavesOut reports whether a line with a name is left out of a function.
+func (r *reducer) leavesOut(fn int32, name []byte) bool {
+	for i := fn + 1; i < r.lines[fn].after; i++ {
+		l := &r.lines[i]
+		if l.mode != dropped || l.kind == scopeLine || !bytes.Contains(r.bytesOf(l), name) {
+			continue
+		}
+		is := false
+		eachName(r.bytesOf(l), func(n []byte, _ int) bool { is = bytes.Equal(n, name); return !is })
+		if is {
+			return true
+		}
+	}
+	return false
+}
+
+// collections returns the variables that kept lines of the module bind to what may be changed, such as a list.
+func (r *reducer) collections() map[int32]bool {
+	var all map[int32]bool
+	for i := range r.lines {
+		l := &r.lines[i]
+		if l.fn >= 0 || l.mode == dropped || l.flags&(inClass|assigns) != assigns || l.kind != other {
+			continue
+		}
+		text := r.bytesOf(l)
+		value := bytes.TrimLeft(text[l.equal+1:], " \t")
+		if len(value) == 0 || value[0] != '[' && value[0] != '{' && value[len(value)-1] != ')' {
+			continue
+		}
+		if id, ok := r.ids.find(text[:nameEnd(text, 0)]); ok {
+			if all == nil {
+				all = map[int32]bool{}
+			}
+			all[id] = true
+		}
+	}
+	return all
+}
+
+// attributeSet returns the attribute that a line sets of what a name is, which may be the module itself, or nil.
+func attributeSet(l *logical, text []byte) []byte {
+	n := nameEnd(text, 0)
+	if l.flags&assigns == 0 || n == 0 || n == len(text) || text[n] != '.' || string(text[:n]) == "self" || string(text[:n]) == "cls" {
+		return nil
+	}
+	end := nameEnd(text, n+1)
+	if rest := bytes.TrimLeft(text[end:], " \t"); len(rest) == 0 || rest[0] != '=' && int(l.equal) != end+len(text[end:])-len(rest)+1 {
+		return nil
+	}
+	return text[n+1 : end]
+}
+
+// changes returns the name whose value a line changes by a method or by an index, or nil.
+func (r *reducer) changes(l *logical) []byte {
+	text := r.bytesOf(l)
+	if l.kind == delLine {
+		text = bytes.TrimLeft(text[len("del"):], " \t")
+	}
+	if len(text) == 0 || classes[text[0]] != clName {
+		return nil
+	}
+	n := nameEnd(text, 0)
+	switch {
+	case n == len(text):
+	case text[n] == '[' && (l.kind == delLine || l.flags&assigns != 0):
+		return text[:n]
+	case text[n] == '.' && l.flags&calls != 0:
+		if end := bytes.IndexByte(text, '('); end > 0 && mutates(text[:end]) {
+			return text[:n]
+		}
+	}
+	return nil
+}
+
+// hasParameter reports whether a name stands in the head of a function.
+func (r *reducer) hasParameter(fn int32, name []byte) bool {
+	is := false
+	eachName(r.bytesOf(&r.lines[fn]), func(n []byte, _ int) bool { is = bytes.Equal(n, name); return !is })
+	return is
+}
