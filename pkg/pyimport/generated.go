@@ -146,12 +146,24 @@ const reduced = "__reduce_cython__"
 // 3.3 or later passes that point again (pandas 3 does), and so does that of 0.29 (Debian 12's pandas and SciPy).
 func (r *Run) failsAgain(m *module, file string) bool {
 	o := r.objectOf(file)
-	if !r.begun[file] || o == nil || o.Modules == nil || slices.ContainsFunc(slices.Concat(o.Modules.Names, o.Modules.Idents), runsAgain) || !slices.Contains(o.Modules.Idents, reduced) && !slices.Contains(o.Modules.Strings, reduced) {
+	if !r.begun[file] || o == nil || o.Modules == nil || r.oldCython(m, o) || !slices.Contains(o.Modules.Idents, reduced) && !slices.Contains(o.Modules.Strings, reduced) {
 		return false
 	}
 	r.raiseFailure(&Failure{Type: "KeyError", Text: "'" + reduced + "'", Doubt: perhapsLater}, r.node)
 	r.node.Failed = r.raised.from
 	return true
+}
+
+// oldCython reports whether the code of a module is by such a release of Cython. Not every module shares types: what is
+// loaded of its package tells, then, as one release makes all of them.
+func (r *Run) oldCython(m *module, o *elfdeps.Object) bool {
+	shares := func(o *elfdeps.Object) bool {
+		return o != nil && o.Modules != nil && slices.ContainsFunc(slices.Concat(o.Modules.Names, o.Modules.Idents), runsAgain)
+	}
+	root, _, _ := strings.Cut(m.name, ".")
+	return shares(o) || slices.ContainsFunc(r.extensions, func(x *module) bool {
+		return strings.HasPrefix(x.name, root+".") && shares(r.objectOf(x.file))
+	})
 }
 
 // runsAgain reports whether a name is that of the types which modules by Cython 0.29, or by 3.3 or later, share

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -1176,12 +1177,29 @@ func (r *Run) cannotImport(m *module, name string) value {
 		}
 	}
 	lacks := lost || r.lacksSubmodule(m, name)
+	if r.certain() && r.trial == nil && m.maybe == "" && !r.in.Partial() && r.searchPath(m) != nil && !r.mayFind(m, name) && r.importsBelow(m, name) {
+		f.Doubt, lacks = "", true // a later statement fails, too, if the name is set from outside
+	}
 	r.raiseFailure(f, nil)
 	if !r.expectedHere(r.raised) && !lacks {
 		r.raised = nil
 		r.note(text)
 	}
 	return unknownf("%s of %s", name, m.name)
+}
+
+// importsBelow reports whether the module that runs also imports from the submodule of a name:
+// `from . import a` and `from .a import b`.
+func (r *Run) importsBelow(m *module, name string) bool {
+	if r.frame == nil || r.frame.vars != r.frame.module.names {
+		return false
+	}
+	text, ok := r.src.read(r.frame.file)
+	from := regexp.QuoteMeta(m.name + ".")
+	if pkg, _, _ := cutLast(r.frame.module.name); pkg == m.name {
+		from += `|\.`
+	}
+	return ok && regexp.MustCompile(`(?m)^from *(?:`+from+`)`+regexp.QuoteMeta(name)+` +import`).Match(text)
 }
 
 // star executes `from m import *`.
@@ -1260,7 +1278,10 @@ func (r *Run) moduleAttr(m *module, name string) (value, bool) {
 	if !ok {
 		return nil, false
 	}
-	if _, isClass := get.(*class); isClass { // and its decorator is not known
+	if c, isClass := get.(*class); isClass { // and its decorator, which takes the properties of the class, is not known
+		if c.lacks(name) {
+			return nil, false
+		}
 		return unknownf("the result of __getattr__ of %s", m.name), true
 	}
 	r.tries = append(r.tries, tryLevel{all: true, names: "AttributeError", depth: r.nesting})
@@ -1283,6 +1304,13 @@ func (r *Run) moduleAttr(m *module, name string) (value, bool) {
 		return nil, false
 	}
 	return v, true
+}
+
+// lacks reports whether a class without bases has no member of a name.
+func (c *class) lacks(name string) bool {
+	_, has := c.find(name)
+	_, gives := c.find("__getattr__")
+	return !has && !gives && c.known() && len(c.mro) <= 2 && c.attrs.open == ""
 }
 
 // mayHaveLoaded reports whether an attribute of a module is a submodule that a branch may have

@@ -486,7 +486,7 @@ func (r *reducer) findPlaces() {
 		again = false
 		for i := range r.lines {
 			l := &r.lines[i]
-			if l.fn >= 0 && l.flags&calls != 0 && r.lines[l.fn].live == dropped && r.returnsPlace(l.fn) && r.callsPlace(r.bytesOf(l)) {
+			if l.fn >= 0 && l.flags&calls != 0 && r.lines[l.fn].live == dropped && r.returnsPlace(l.fn) && r.callsKept(r.bytesOf(l), full) {
 				r.keepPlace(l.fn)
 				again = true
 			}
@@ -549,8 +549,8 @@ func explainsImport(name []byte) bool {
 	return has("import", "load", "missing", "install") && has("error", "message", "msg", "diagnos")
 }
 
-// callsPlace reports whether a text calls a function of the module that findPlaces has kept.
-func (r *reducer) callsPlace(text []byte) bool {
+// callsKept reports whether a text calls a function of the module whose body is kept in a mode.
+func (r *reducer) callsKept(text []byte, m mode) bool {
 	is := false
 	eachName(text, func(name []byte, at int) bool {
 		end := at + len(name)
@@ -563,7 +563,7 @@ func (r *reducer) callsPlace(text []byte) bool {
 		}
 		for b := r.names[id].bind; b >= 0 && !is; b = r.binds[b].next {
 			d := &r.lines[r.binds[b].line]
-			is = d.kind == defLine && d.fn < 0 && d.flags&inClass == 0 && d.live == full
+			is = d.kind == defLine && d.fn < 0 && d.flags&inClass == 0 && d.live >= m
 		}
 		return !is
 	})

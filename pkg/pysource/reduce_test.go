@@ -91,6 +91,23 @@ def check():#14
 load()
 check()
 `},
+		{"the names of libraries that a function of the file opens", `import cffi
+ffi = cffi.FFI()
+def _dlopen(ffi, *names):
+    for name in names:
+        return ffi.dlopen(name)
+def other(*names): return names
+pango = _dlopen(ffi, "pango-1.0-0", "pango-1.0", "libpango-1.0-0", "libpango-1.0.so.0")
+none = other("pango-1.0-0", "pango-1.0", "libpango-1.0-0", "libpango-1.0.so.0")
+`, `import cffi
+ffi=cffi.FFI()
+def _dlopen(ffi,*names):
+ for name in names:
+  return ffi.dlopen(name)
+def other(*names):return names
+pango=_dlopen(ffi,"pango-1.0-0","pango-1.0","libpango-1.0-0","libpango-1.0.so.0")
+none=other(?)
+`},
 		{"variables that functions change in lines that are left out", `A = None
 B = []
 C = {}

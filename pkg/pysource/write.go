@@ -57,7 +57,8 @@ func (r *reducer) write(l *logical) {
 		}
 	case l.kind == ifLine, l.kind == elifLine, l.kind == whileLine, l.kind == exceptLine, l.kind == caseLine:
 		w.brackets = maxHeader
-	case l.kind == other && l.flags&assigns == 0 && r.callsOwn(text):
+	case l.kind == other && l.flags&assigns == 0 && r.callsOwn(text),
+		l.kind == other && l.flags&assigns != 0 && l.fn < 0 && r.callsKept(text[l.equal+1:], stub):
 		w.brackets, w.strings = maxOwn, maxOwn
 	}
 	switch {
