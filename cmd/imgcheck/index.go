@@ -123,7 +123,7 @@ func indexFlags() []cli.Flag {
 // indexToFlags returns the flags of the commands that store indexes.
 func indexToFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "index-to", Usage: "store the indexes of layers that were read here at `PLACE`: referrers (of the image), or a repository"},
+		&cli.StringFlag{Name: "index-to", Usage: "store the indexes of layers that were read here at `PLACE`: referrers (of the image), or a repository; auto is the referrers where a login for the registry may push"},
 		&cli.StringFlag{Name: "sign-key", Usage: "sign the indexes that are stored by the private key of `FILE`: of cosign (its password is COSIGN_PASSWORD) or openssl"},
 	}
 }
@@ -314,10 +314,15 @@ func signerOf(c *cli.Context) (*signature.Signer, error) {
 	return s, nil
 }
 
+// autoIndexes is the place of --index-to that is the referrers of the images for whose registry there
+// is a login. If that may not push, nothing is stored and nothing is said.
+const autoIndexes = "auto"
+
 // indexStore stores the indexes of scanned images at a place. A nil one stores nothing.
 type indexStore struct {
 	place indexes.Place
 	by    *signature.Signer // or nil
+	auto  bool              // the place is autoIndexes
 }
 
 // indexPlaceOf returns the store of --index-to and --sign-key; the referrers without the former.
@@ -327,7 +332,7 @@ func indexPlaceOf(c *cli.Context) (*indexStore, error) {
 		return nil, err
 	}
 	by, err := signerOf(c)
-	return &indexStore{p, by}, err
+	return &indexStore{place: p, by: by}, err
 }
 
 // indexStoreOf returns the store of --index-to, or nil.
@@ -338,8 +343,15 @@ func indexStoreOf(c *cli.Context, cache *layers.Cache) (*indexStore, error) {
 		}
 		return nil, nil
 	}
-	if cache == nil {
+	auto := c.String("index-to") == autoIndexes
+	switch {
+	case cache == nil && auto:
+		return nil, nil
+	case cache == nil:
 		return nil, errors.New("--index-to stores what is in the cache, and there is none: leave out --no-cache")
+	case auto:
+		by, err := signerOf(c)
+		return &indexStore{by: by, auto: true}, err
 	}
 	return indexPlaceOf(c)
 }
@@ -351,16 +363,22 @@ func (s *indexStore) store(c *cli.Context, ref string, o scan.Options) {
 		return
 	}
 	say := func(text string) { fmt.Fprintln(c.App.ErrWriter, "imgcheck: "+bounded(oneLine(text))) }
+	if s.auto && !source.HasLogin(c.Context, ref, o.Layers.Insecure) {
+		if c.Bool("verbose") {
+			say(ref + ": no index is stored: it is not in a registry for which there is a login")
+		}
+		return
+	}
 	img, err := scan.Open(c.Context, ref, o)
-	if err != nil {
-		say("no index is stored: " + err.Error())
-		return
+	var done *indexes.Pushed
+	if err == nil {
+		defer img.Close()
+		done, err = indexes.Push(c.Context, img, s.place, s.by, source.Options{Insecure: o.Layers.Insecure})
 	}
-	defer img.Close()
-	done, err := indexes.Push(c.Context, img, s.place, s.by, source.Options{Insecure: o.Layers.Insecure})
-	if err != nil {
+	switch {
+	case err == nil:
+		say(ref + ": " + storedText(done))
+	case !s.auto || c.Bool("verbose"):
 		say("no index is stored: " + err.Error())
-		return
 	}
-	say(ref + ": " + storedText(done))
 }

@@ -91,6 +91,21 @@ func (r *Repository) login(ctx context.Context) (http.RoundTripper, error) {
 	return rt, nil
 }
 
+// HasLogin reports whether ref, as [Open] takes it, names an image in a registry for which this
+// machine has a login. The registry is not asked.
+func HasLogin(ctx context.Context, ref string, insecure bool) bool {
+	scheme, rest := Split(ref)
+	if scheme != "registry" {
+		return false
+	}
+	r, err := ParseReference(rest, insecure)
+	if err != nil {
+		return false
+	}
+	auth, err := authn.Resolve(ctx, authn.DefaultKeychain, r.Context())
+	return err == nil && auth != authn.Anonymous
+}
+
 // asking returns the options of a request to the repository.
 func (r *Repository) asking(ctx context.Context) ([]remote.Option, error) {
 	rt, err := r.login(ctx)
