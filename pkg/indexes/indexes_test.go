@@ -13,6 +13,7 @@ import (
 	"math/rand"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -156,7 +157,8 @@ func reader(p Place, compare bool) *Reader { return NewReader(p, nil, compare, s
 
 // TestSecondMachine: a machine that has read nothing gets the report of one that has read the
 // layers, byte for byte, and fetches less than a hundredth of their bytes: from distribution's registry,
-// from one with the API for referrers, and from a repository of indexes.
+// from one with the API for referrers, and from a repository of indexes. REGISTRY=HOST:PORT adds a registry
+// that was started by hand.
 func TestSecondMachine(t *testing.T) {
 	alone(t)
 	img := testImage(t)
@@ -165,7 +167,11 @@ func TestSecondMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(end)
-	for what, host := range map[string]string{"distribution": distribution, "with the API": server(t, true, nil), "without": server(t, false, nil)} {
+	hosts := map[string]string{"distribution": distribution, "with the API": server(t, true, nil), "without": server(t, false, nil)}
+	if other := os.Getenv("REGISTRY"); other != "" {
+		hosts[other] = other
+	}
+	for what, host := range hosts {
 		w, err := imagetest.NewWire(host)
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"errors"
@@ -113,16 +114,25 @@ func (c *Cache) Layer(digest, keepID string) (*Layer, bool) {
 // layer does as Layer, and counts the layer's bytes in all. A layer that exceeds the
 // limit of all counts as absent: reading it then returns the error.
 func (c *Cache) layer(digest, keepID string, all *ledger) (*Layer, bool) {
+	return c.named(all, layerName(digest, keepID))
+}
+
+// received returns the index of a layer that was received from those whom by names.
+func (c *Cache) received(digest, keepID, by string, all *ledger) (*Layer, bool) {
+	return c.named(all, layerName(digest, keepID+by), layerName(digest, keepID))
+}
+
+// named returns the layer that the first of its names finds.
+func (c *Cache) named(all *ledger, names ...string) (*Layer, bool) {
 	if c == nil {
 		return nil, false
 	}
-	name := layerName(digest, keepID)
-	f, r := c.open(c.file(name, layerFile), maxIndex)
+	f, r := c.open(c.file(names[0], layerFile), maxIndex)
 	if f == nil {
 		return nil, false
 	}
 	defer f.Close()
-	l, err := decodeLayer(r, name, all)
+	l, err := decodeLayer(r, all, names...)
 	if err != nil {
 		return nil, false
 	}
@@ -215,25 +225,104 @@ func (c *Cache) touch(name string) {
 
 // put writes a file whole or not at all, and removes old files beyond Max.
 func (c *Cache) put(name string, write func(io.Writer) error) error {
+	f, err := c.create(name)
+	if err != nil {
+		return err
+	}
+	defer f.drop()
+	f.err = write(f.sealed)
+	return f.keep()
+}
+
+// newCacheFile is a file of a cache that is being written.
+type newCacheFile struct {
+	*os.File
+	cache  *Cache
+	name   string
+	sealed io.WriteCloser
+	err    error
+}
+
+// create returns a new file, of which the caller calls keep or drop.
+func (c *Cache) create(name string) (*newCacheFile, error) {
 	if c.key == nil {
-		return ErrNoKey
+		return nil, ErrNoKey
 	}
 	f, err := os.CreateTemp(c.Dir, newFile+"*")
 	if err != nil {
-		return fmt.Errorf("writing to the cache: %w", source.PathError(err))
+		return nil, fmt.Errorf("writing to the cache: %w", source.PathError(err))
 	}
-	defer os.Remove(f.Name())
-	sealed := c.key.NewWriter(f)
-	err = errors.Join(write(sealed), sealed.Close(), f.Close())
+	return &newCacheFile{File: f, cache: c, name: name, sealed: c.key.NewWriter(f)}, nil
+}
+
+// keep gives the file its name, and removes old files beyond Max, unless the writing has failed.
+func (f *newCacheFile) keep() error {
+	err := errors.Join(f.err, f.sealed.Close(), f.Close())
 	if err == nil {
-		c.touch(f.Name())
-		err = os.Rename(f.Name(), name)
+		f.cache.touch(f.File.Name())
+		err = os.Rename(f.File.Name(), f.name)
 	}
 	if err != nil {
 		return fmt.Errorf("writing to the cache: %w", source.PathError(err))
 	}
-	c.evict(name)
+	f.cache.evict(f.name)
 	return nil
+}
+
+// drop removes the file, unless it was kept.
+func (f *newCacheFile) drop() {
+	f.Close()
+	os.Remove(f.File.Name())
+}
+
+// arrival is the file of an index of somebody else while it arrives: the bytes as they come, behind the name by which
+// this cache finds them. A nil one takes nothing. An error of the cache is none of the index's.
+type arrival struct {
+	file *newCacheFile
+	w    *bufio.Writer
+	err  error
+}
+
+// receive returns a file for the index of a layer that comes from those whom by names.
+func (c *Cache) receive(digest, keepID, by string) *arrival {
+	if c == nil {
+		return nil
+	}
+	name := layerName(digest, keepID+by)
+	f, err := c.create(c.file(name, layerFile))
+	if err != nil {
+		return &arrival{err: err}
+	}
+	a := &arrival{file: f, w: bufio.NewWriterSize(f.sealed, 64<<10)}
+	a.err = encodeName(a.w, name)
+	return a
+}
+
+// Write takes the next bytes.
+func (a *arrival) Write(b []byte) (int, error) {
+	if a != nil && a.err == nil {
+		_, a.err = a.w.Write(b)
+	}
+	return len(b), nil
+}
+
+// keep keeps what has arrived.
+func (a *arrival) keep() error {
+	switch {
+	case a == nil:
+		return nil
+	case a.file == nil:
+		return a.err
+	}
+	a.file.err = errors.Join(a.err, a.w.Flush())
+	return a.file.keep()
+}
+
+// drop forgets what has arrived, unless it was kept.
+func (a *arrival) drop() {
+	if a != nil && a.file != nil {
+		a.file.drop()
+	}
 }
 
 // CacheFile is a file of a cache.

@@ -68,7 +68,7 @@ func sameAgain(t testing.TB, l *Layer) {
 	if !bytes.Equal(b, encoded(t, "name", l)) {
 		t.Error("the same layer gives other bytes the second time")
 	}
-	got, err := decodeLayer(bytes.NewReader(b), "name", nil)
+	got, err := decodeLayer(bytes.NewReader(b), nil, "name")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestStoredLayerIsTheSame(t *testing.T) {
 		}
 	}
 	l := readAll(t, layerTars(t, libImage))[0]
-	got, err := decodeLayer(bytes.NewReader(encoded(t, "n", l)), "n", nil)
+	got, err := decodeLayer(bytes.NewReader(encoded(t, "n", l)), nil, "n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestStoredBombs(t *testing.T) {
 		"more than entries": compress([]byte("\x01n\xff\xff\xff\xff\x0f"), many),
 	} {
 		most := peak(t, func() {
-			if l, err := decodeLayer(bytes.NewReader(b), "n", nil); err == nil || l != nil {
+			if l, err := decodeLayer(bytes.NewReader(b), nil, "n"); err == nil || l != nil {
 				t.Errorf("%s: it is taken: %v", name, err)
 			}
 		})
@@ -523,13 +523,13 @@ func FuzzStoredLayer(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, plain []byte) {
-		decodeLayer(bytes.NewReader(plain), "n", nil) // as it is, too
+		decodeLayer(bytes.NewReader(plain), nil, "n") // as it is, too
 		z, err := zstd.NewWriter(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer z.Close()
-		l, err := decodeLayer(bytes.NewReader(z.EncodeAll(plain, nil)), "n", nil)
+		l, err := decodeLayer(bytes.NewReader(z.EncodeAll(plain, nil)), nil, "n")
 		if err != nil {
 			if l != nil {
 				t.Error("a layer beside an error")

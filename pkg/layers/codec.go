@@ -36,14 +36,26 @@ var errIndex = errors.New("is no stored layer")
 
 // encodeLayer writes a layer under a name.
 func encodeLayer(w io.Writer, name string, l *Layer) error {
+	return encodeFrame(w, func(e *indexWriter) {
+		e.string(name)
+		e.layer(l)
+	})
+}
+
+// encodeName writes a name before a layer that is encoded under another one.
+func encodeName(w io.Writer, name string) error {
+	return encodeFrame(w, func(e *indexWriter) { e.string(name) })
+}
+
+// encodeFrame writes a zstd frame of what write writes.
+func encodeFrame(w io.Writer, write func(*indexWriter)) error {
 	// The next level takes half as long again, for a tenth fewer bytes.
 	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(indexWindow))
 	if err != nil {
 		return err
 	}
 	e := indexWriter{w: bufio.NewWriterSize(z, 64<<10)}
-	e.string(name)
-	e.layer(l)
+	write(&e)
 	if err := e.w.Flush(); err != nil {
 		z.Close()
 		return err
@@ -57,9 +69,9 @@ func encodeLayer(w io.Writer, name string, l *Layer) error {
 	return nil
 }
 
-// decodeLayer reads a layer that was stored under a name. Its memory has the same limit
-// as the reading of a layer's tar, whatever r holds.
-func decodeLayer(r io.Reader, name string, all *ledger) (*Layer, error) {
+// decodeLayer reads a layer that was stored under a name, or of which each of several names comes
+// before the next. Its memory has the same limit as the reading of a layer's tar, whatever r holds.
+func decodeLayer(r io.Reader, all *ledger, names ...string) (*Layer, error) {
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(indexWindow))
 	if err != nil {
 		return nil, err
@@ -67,8 +79,10 @@ func decodeLayer(r io.Reader, name string, all *ledger) (*Layer, error) {
 	defer z.Close()
 	d := indexReader{r: bufio.NewReaderSize(z, 64<<10), left: maxIndex, held: holding{all: all}}
 	defer d.held.end()
-	if got := d.string(maxPath); got != name {
-		return nil, fmt.Errorf("%w of this name", errIndex)
+	for _, name := range names {
+		if got := d.string(maxPath); got != name {
+			return nil, fmt.Errorf("%w of this name", errIndex)
+		}
 	}
 	l := d.layer()
 	if d.err == nil {

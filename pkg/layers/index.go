@@ -72,29 +72,36 @@ func (img *Image) borrow(ctx context.Context, i int, digest string, t *tools) *L
 	if by == "" || !img.opts.namesChoice(digest) || img.opts.Indexes.Compared != nil {
 		return nil
 	}
-	l, cached := img.opts.Cache.layer(digest, img.opts.KeepID+by, t.all)
+	l, cached := img.opts.Cache.received(digest, img.opts.KeepID, by, t.all)
+	var got *arrival
 	if !cached {
-		l = img.requested(ctx, i, digest, t)
+		l = img.requested(ctx, i, digest, t, func(r io.Reader) io.Reader {
+			got.drop() // another place's, which was refused
+			got = img.opts.Cache.receive(digest, img.opts.KeepID, by)
+			return io.TeeReader(r, got)
+		})
+		defer func() { got.drop() }()
 	}
 	if l == nil {
 		return nil
 	}
 	img.note(i, "is not read: its index is that of "+img.opts.Indexes.Origin(img.Image))
 	img.lends(i)
-	if !cached {
-		if err := img.opts.Cache.PutLayer(digest, img.opts.KeepID+by, l); err != nil {
-			img.note(i, err.Error())
-		}
+	if err := got.keep(); err != nil {
+		img.note(i, err.Error())
 	}
 	return l
 }
 
-// requested asks for the index of a layer.
-func (img *Image) requested(ctx context.Context, i int, digest string, t *tools) *Layer {
+// requested asks for the index of a layer. What is decoded passes through via, unless that is nil.
+func (img *Image) requested(ctx context.Context, i int, digest string, t *tools, via func(io.Reader) io.Reader) *Layer {
 	return img.opts.Indexes.Layer(ctx, IndexRequest{
 		Image: img.Image, Layer: i, Digest: digest, Reader: IndexReader(img.opts.KeepID),
 		Decode: func(r io.Reader) (*Layer, error) {
-			l, err := decodeLayer(r, layerName(digest, img.opts.KeepID), t.all)
+			if via != nil {
+				r = via(r)
+			}
+			l, err := decodeLayer(r, t.all, layerName(digest, img.opts.KeepID))
 			if err == nil {
 				err = l.check()
 			}
@@ -120,7 +127,7 @@ func (img *Image) compare(ctx context.Context, i int, digest string, l *Layer, t
 	if x.by(img.Image) == "" || x.Compared == nil || !img.opts.namesChoice(digest) {
 		return
 	}
-	if theirs := img.requested(ctx, i, digest, t); theirs != nil {
+	if theirs := img.requested(ctx, i, digest, t, nil); theirs != nil {
 		x.Compared(img.Image, i, theirs.equal(l))
 	}
 }

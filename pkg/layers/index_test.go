@@ -113,6 +113,11 @@ func TestIndexesOfOthers(t *testing.T) {
 		if scan(bad.indexes(false), Options{Shared: NewShared(1 << 30)}) || read.Load() == 0 || bad.asked.Load() != layers {
 			t.Errorf("%s: it is taken", what)
 		}
+		c := newCache(t)
+		scan(bad.indexes(false), Options{Cache: c})
+		if _, kept := c.received(img.Verified(0), "", ", by "+what, nil); kept {
+			t.Errorf("%s: it is kept", what)
+		}
 	}
 	if scan(nil, Options{Cache: mine}) || read.Load() == 0 {
 		t.Error("a lent index is believed without its lender")
@@ -151,7 +156,7 @@ func TestComparedIndexes(t *testing.T) {
 	} {
 		forged := &lender{img: img, fromHere: "there", mangle: func(stored []byte) []byte {
 			name := layerName(img.Verified(0), "")
-			l, err := decodeLayer(bytes.NewReader(stored), name, nil)
+			l, err := decodeLayer(bytes.NewReader(stored), nil, name)
 			if err != nil {
 				return stored // of another layer
 			}
@@ -199,5 +204,5 @@ func TestForgedIndexIsRefused(t *testing.T) {
 		}
 		return nil
 	}}})
-	img.requested(t.Context(), 0, "sha256:1", new(tools))
+	img.requested(t.Context(), 0, "sha256:1", new(tools), nil)
 }

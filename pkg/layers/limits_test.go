@@ -291,7 +291,7 @@ func TestExtract(t *testing.T) {
 	if err := encodeLayer(&stored, "x", fromTar); err != nil {
 		t.Fatal(err)
 	}
-	fromCache, err := decodeLayer(&stored, "x", nil)
+	fromCache, err := decodeLayer(&stored, nil, "x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +387,7 @@ func TestLedgerCountsAhead(t *testing.T) {
 	if err := encodeLayer(&stored, "n", l); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := decodeLayer(bytes.NewReader(stored.Bytes()), "n", all); err != nil || all.reading.Load() != 0 {
+	if _, err := decodeLayer(bytes.NewReader(stored.Bytes()), all, "n"); err != nil || all.reading.Load() != 0 {
 		t.Fatalf("%v; when it is read from the cache, %d bytes are counted", err, all.reading.Load())
 	}
 	maxImage = 8 << 20
@@ -395,7 +395,7 @@ func TestLedgerCountsAhead(t *testing.T) {
 	if _, err := (&tools{all: all}).readLayer(bytes.NewReader(file), nil, nil); err == nil || !strings.Contains(err.Error(), "the image's layers hold more than the 8 MiB") {
 		t.Errorf("beside another layer: %v", err)
 	}
-	if _, err := decodeLayer(bytes.NewReader(stored.Bytes()), "n", all); err == nil {
+	if _, err := decodeLayer(bytes.NewReader(stored.Bytes()), all, "n"); err == nil {
 		t.Error("beside another layer, one of the cache is taken")
 	}
 	if n := all.reading.Load(); n != 6<<20 {

@@ -56,7 +56,7 @@ func BenchmarkEntries(b *testing.B) {
 		do   func() (any, error)
 	}{
 		{"tar", func() (any, error) { return ReadLayer(bytes.NewReader(file), nil) }},
-		{"cache", func() (any, error) { return decodeLayer(bytes.NewReader(stored.Bytes()), "n", nil) }},
+		{"cache", func() (any, error) { return decodeLayer(bytes.NewReader(stored.Bytes()), nil, "n") }},
 		{"merge", func() (any, error) { return Merge(layer), nil }},
 		{"with", func() (any, error) { return merged.With(over, source.Layer{}), nil }},
 		{"walk", func() (any, error) {

@@ -126,10 +126,14 @@ func libraryStem(name string) string {
 // that is gone, or nil.
 func recordedFix(pass *Pass, library string) []packs.Advice {
 	for p, pkg := range pass.Packages.EachWheel() {
-		for _, file := range slices.Sorted(maps.Keys(pkg.Files)) {
-			if path.Base(file) != library {
-				continue
+		var files []string
+		for file := range pkg.Files {
+			if strings.HasSuffix(file, library) && path.Base(file) == library {
+				files = append(files, file)
 			}
+		}
+		slices.Sort(files)
+		for _, file := range files {
 			if _, _, ok := pass.Image.FS.Lookup(file); !ok && !pass.Image.MayBeSkipped(file) {
 				return pass.advice("reinstall-recorded", packs.Values{"package": pkg.Name, "version": pass.Packages.Version(p, pkg), "file": file})
 			}

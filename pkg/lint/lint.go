@@ -42,6 +42,8 @@ type Pass struct {
 	Config   *replay.Config
 	Loaders  *replay.Loaders
 	Packages *replay.Packages
+
+	pythons map[string]string // the titles of frameworks by the path of their interpreter; nil before
 }
 
 // Run replays an image and returns the findings of all rules, grouped by cause. It returns

@@ -302,15 +302,20 @@ func pythonsOf(pass *Pass, o *replay.Object) string {
 	if !replay.IsProgram(o.ELF) {
 		return ""
 	}
-	for _, in := range pass.Evidence.Installs {
-		for _, python := range pass.Loaders.Pythons(in.Home) {
-			if e, _, ok := pass.Image.FS.Lookup(python); ok {
-				if "/"+e.Path == o.Path {
-					return in.Title
+	if pass.pythons == nil {
+		pass.pythons = map[string]string{}
+		for _, in := range pass.Evidence.Installs {
+			for _, python := range pass.Loaders.Pythons(in.Home) {
+				e, _, ok := pass.Image.FS.Lookup(python)
+				if !ok {
+					continue
+				}
+				if _, other := pass.pythons["/"+e.Path]; !other {
+					pass.pythons["/"+e.Path] = in.Title
 				}
 				break // a shell would start this one
 			}
 		}
 	}
-	return ""
+	return pass.pythons[o.Path]
 }

@@ -70,12 +70,15 @@ func (r *Run) releaseLacks(m *module, name string) bool {
 // otherwise only called, or a text in its source: a table of what it refuses (NumPy's __former_attrs__). Neither a star
 // import nor an extension module brings such a name.
 func (r *Run) listsRefused(m *module, name string) bool {
-	if m.refused[name] == nil {
+	if m.refused[name] == nil || !m.hasKey(name) {
 		return false
 	}
-	if text, ok := r.src.read(m.file); !ok || hasWord(called.ReplaceAll(quoted.ReplaceAll(text, nil), nil), name) {
-		return false
-	}
+	text, ok := r.src.read(m.file)
+	return ok && !hasWord(called.ReplaceAll(quoted.ReplaceAll(text, nil), nil), name)
+}
+
+// hasKey reports whether one of the module's dicts certainly has a key.
+func (m *module) hasKey(name string) bool {
 	for _, v := range m.names.m {
 		if d, ok := v.(*dict); ok {
 			if _, has, known := d.get(name); has && known {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
-	"github.com/imgcheck/imgcheck/pkg/pyenv"
 )
 
 // Names that generators of extension modules put into each module they make, and that its
@@ -97,7 +96,7 @@ func (r *Run) importArray(o *elfdeps.Object) {
 // numpyOf returns the installed module that import_array of an object imports, or "".
 func (r *Run) numpyOf(o *elfdeps.Object) string {
 	for _, name := range numpyAPI {
-		if slices.Contains(o.Modules.Names, name) && r.in.Resolve(name).Kind != pyenv.Missing {
+		if slices.Contains(o.Modules.Names, name) && r.resolves(name) {
 			return name
 		}
 	}

@@ -641,7 +641,7 @@ func (r *Run) stringImports(m *module, list []string) []string {
 	}
 	names := append(r.required(m, idents), slices.DeleteFunc(atStart(dotted, true), func(name string) bool { return r.notRequired(m, name) })...)
 	names = append(names, slices.DeleteFunc(r.ownNames(m, idents), func(name string) bool {
-		return r.in.Resolve(name).Kind == pyenv.Missing && r.lostOwn(name) && r.namedBeside(m, name) // see lacksSibling
+		return !r.resolves(name) && r.lostOwn(name) && r.namedBeside(m, name) // see lacksSibling
 	})...)
 	return append(names, r.standardNames(idents)...)
 }
@@ -674,7 +674,7 @@ func (r *Run) lacksStandard(names []string, o *elfdeps.Object) bool {
 		if spec != nil && capsule && r.capsuleFails(name) {
 			return true
 		}
-		if spec != nil || r.in.Resolve(name).Kind != pyenv.Missing {
+		if spec != nil || r.resolves(name) {
 			continue
 		}
 		f := &Failure{Type: "ModuleNotFoundError", Text: "No module named '" + name + "'"}
@@ -729,6 +729,20 @@ func (r *Run) importLater() {
 	}
 }
 
+// resolves reports whether a module is found from the top, as long as no code has changed where its packages
+// are searched.
+func (r *Run) resolves(name string) bool {
+	found, ok := r.resolved[name]
+	if !ok {
+		found = r.in.Resolve(name).Kind != pyenv.Missing
+		if r.resolved == nil {
+			r.resolved = map[string]bool{}
+		}
+		r.resolved[name] = found
+	}
+	return found
+}
+
 // importNames imports what the code of an extension module may import. Its failures are
 // not the program's, unless the code imports the names when it is initialized: it then raises
 // and returns the failure of a broken package. If back is not nil, imports that lead back to that module
@@ -740,7 +754,7 @@ func (r *Run) importNames(names []string, atStart bool, back *module) *Failure {
 	for _, name := range names {
 		r.spend(1)
 		v, loaded := r.modules.get(name)
-		if loaded && !isMaybe(v) || r.in.Resolve(name).Kind == pyenv.Missing && !(atStart && r.lost(name) || back != nil && r.lostOwn(name)) || r.circular(name, back) {
+		if loaded && !isMaybe(v) || !r.resolves(name) && !(atStart && r.lost(name) || back != nil && r.lostOwn(name)) || r.circular(name, back) {
 			continue
 		}
 		r.importModule(name)

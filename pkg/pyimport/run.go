@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/pyenv"
 	"github.com/imgcheck/imgcheck/pkg/pysource"
@@ -193,6 +194,10 @@ type Run struct {
 	makers map[string]bool
 	// extensions are the extension modules that are loaded, without the standard library's.
 	extensions []*module
+	// resolved says of modules whether they are found from the top.
+	resolved map[string]bool
+	// cython has the names in the extension modules that Cython has made, by directory.
+	cython map[string][]*elfdeps.Modules
 	// begun has the extension modules, by file, whose code has begun, and failed at an import.
 	begun map[string]bool
 	// noOperators has the namespaces of PyTorch's operators whose library certainly failed, or is not there.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
 
@@ -182,12 +183,34 @@ func (r *Run) lost(name string) bool {
 		return true
 	}
 	named := 0
-	for _, file := range r.glob(path.Dir(m.file) + "/*.so") {
-		if o := r.objectOf(file); o != nil && o.Modules != nil && isCython(o.Modules) && slices.Contains(o.Modules.Names, name) {
+	for _, m := range r.cythonIn(path.Dir(m.file)) {
+		if slices.Contains(m.Names, name) {
 			named++
 		}
 	}
 	return named > 1
+}
+
+// cythonIn returns the names in the extension modules of a directory that Cython has made.
+func (r *Run) cythonIn(dir string) []*elfdeps.Modules {
+	list, ok := r.cython[dir]
+	if ok {
+		return list
+	}
+	names, _ := r.entries(dir)
+	for _, name := range names {
+		if strings.HasPrefix(name, ".") || !strings.HasSuffix(name, ".so") {
+			continue
+		}
+		if o := r.objectOf(path.Join(dir, name)); o != nil && o.Modules != nil && isCython(o.Modules) {
+			list = append(list, o.Modules)
+		}
+	}
+	if r.cython == nil {
+		r.cython = map[string][]*elfdeps.Modules{}
+	}
+	r.cython[dir] = list
+	return list
 }
 
 // importsOwn reports whether a statement of a package imports its submodule of a name.
