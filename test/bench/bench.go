@@ -7,6 +7,7 @@
 //	bench make DIR [IMAGE...]
 //	bench run IMGCHECK DIR
 //	bench cores FILE.gz [TIMES]
+//	bench lazy LAYOUT LAYER
 //
 // A separate process makes the images, because the peak memory of a child counts
 // from that of its parent. DIR keeps the packages and images between runs.
@@ -36,12 +37,14 @@ import (
 
 // Main runs the program.
 func Main() {
-	err := errors.New("usage: bench make DIR [IMAGE...], bench run IMGCHECK DIR, bench cores FILE.gz [TIMES]")
+	err := errors.New("usage: bench make DIR [IMAGE...], bench run IMGCHECK DIR, bench cores FILE.gz [TIMES], bench lazy LAYOUT LAYER")
 	switch {
 	case len(os.Args) >= 3 && os.Args[1] == "make":
 		_, err = (&bench{dir: os.Args[2]}).images(os.Args[3:]...)
 	case len(os.Args) >= 3 && os.Args[1] == "cores":
 		err = cores(os.Args[2], os.Args[3:]...)
+	case len(os.Args) > 3 && os.Args[1] == "lazy":
+		err = lazy(os.Args[2], os.Args[3:]...)
 	case len(os.Args) == 4 && os.Args[1] == "run":
 		err = run(os.Args[2], os.Args[3])
 	case len(os.Args) == 4 && os.Args[1] == "limit":

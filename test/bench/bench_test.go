@@ -108,3 +108,25 @@ func TestFresh(t *testing.T) {
 		}
 	}
 }
+
+// TestNeeds: of a file a scan needs at least what tells its kind, of an ELF file its tables as well.
+func TestNeeds(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	elf, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{"data": make([]byte, 1<<20), "script": append([]byte("#!/bin/sh\n"), make([]byte, 1000)...), "program": elf} {
+		var n int64
+		for _, p := range needs("usr/share/"+name, b) {
+			n += p[1] - p[0]
+		}
+		switch size := int64(len(b)); {
+		case name == "data" && n != 64, name == "script" && n != size, name == "program" && (n < 4096 || n > size/2):
+			t.Errorf("%s: %d of %d bytes", name, n, size)
+		}
+	}
+}
