@@ -93,7 +93,7 @@ func (img *Image) borrow(ctx context.Context, i int, digest string, t *tools) *L
 	return l
 }
 
-// requested asks for the index of a layer. What is decoded passes through via, unless that is nil.
+// requested asks for the index of a layer. Its bytes pass through via, unless that is nil.
 func (img *Image) requested(ctx context.Context, i int, digest string, t *tools, via func(io.Reader) io.Reader) *Layer {
 	return img.opts.Indexes.Layer(ctx, IndexRequest{
 		Image: img.Image, Layer: i, Digest: digest, Reader: IndexReader(img.opts.KeepID),

@@ -196,8 +196,8 @@ type Run struct {
 	extensions []*module
 	// resolved says of modules whether they are found from the top.
 	resolved map[string]bool
-	// cython has the names in the extension modules that Cython has made, by directory.
-	cython map[string][]*elfdeps.Modules
+	// byCython has the names in the extension modules that Cython has made, by directory.
+	byCython map[string][]*elfdeps.Modules
 	// begun has the extension modules, by file, whose code has begun, and failed at an import.
 	begun map[string]bool
 	// noOperators has the namespaces of PyTorch's operators whose library certainly failed, or is not there.

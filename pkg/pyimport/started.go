@@ -193,7 +193,7 @@ func (r *Run) lost(name string) bool {
 
 // cythonIn returns the names in the extension modules of a directory that Cython has made.
 func (r *Run) cythonIn(dir string) []*elfdeps.Modules {
-	list, ok := r.cython[dir]
+	list, ok := r.byCython[dir]
 	if ok {
 		return list
 	}
@@ -206,10 +206,10 @@ func (r *Run) cythonIn(dir string) []*elfdeps.Modules {
 			list = append(list, o.Modules)
 		}
 	}
-	if r.cython == nil {
-		r.cython = map[string][]*elfdeps.Modules{}
+	if r.byCython == nil {
+		r.byCython = map[string][]*elfdeps.Modules{}
 	}
-	r.cython[dir] = list
+	r.byCython[dir] = list
 	return list
 }
 
