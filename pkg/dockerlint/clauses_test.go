@@ -184,3 +184,44 @@ func TestContextIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestFilesOfKeys has a Dockerfile of others name files of keys and passwords as requirements,
+// to have them in the report of a pull request. What has the form of a requirement is named.
+func TestFilesOfKeys(t *testing.T) {
+	k, err := Load(new(packs.Packs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{
+		"id_rsa":     "-----BEGIN PRIVATE KEY-----\nMIISECRETkAg/EAAoIBAQ\nCXSECRET+qqEn/nk68==\nSECRET/x\n",
+		"creds.json": "{\n  \"private_key\": \"-----BEGIN\\nSECRET\\n\",\n  \"client_email\": \"SECRET@x.iam\"\n}\n",
+		".npmrc":     "//registry.npmjs.org/:_authToken=SECRET\n",
+		".env":       "TOKEN=SECRET\nexport X=SECRET\nHOOK=https://hooks.example/SECRET\nDB=user;SECRET\n",
+		".pypirc":    "[pypi]\npassword = SECRET\npassword: SECRET\n",
+		"good.txt":   "torch==2.6.0\nnumpy[x]>=2,<3; python_version > '3'\ngit+https://host.example/a/b\nc @ https://host.example/c\n./own\n",
+	}
+	for name, want := range map[string][]string{
+		"id_rsa": {"the requirement at id_rsa:2", "the requirement at id_rsa:3", "the requirement at id_rsa:4"}, "creds.json": {"the requirement at creds.json:2"},
+		".npmrc": {"the requirement at .npmrc:1"}, ".env": {"the requirement at .env:1", "the requirement at .env:3", "the requirement at .env:4"}, ".pypirc": {"the requirement at .pypirc:2"},
+		"good.txt": {"the requirements of git+https://host.example/a/b", "the requirements of c @ https://host.example/c", "the requirements of ./own"},
+	} {
+		for _, option := range []string{"-r", "-c"} {
+			f := Lint(Input{Path: "Dockerfile", Text: []byte("FROM a\nWORKDIR /a\nCOPY . .\nRUN pip install x " + option + " " + name + "\n"), Context: func(name string) ([]byte, bool) {
+				text, ok := files[name]
+				return []byte(text), ok
+			}}, k)
+			var got []string
+			for _, u := range f.Unknown {
+				got = append(got, u.Why)
+			}
+			if all := strings.Join(got, "\n"); strings.Contains(all, "SECRET") {
+				t.Errorf("%s %s is shown:\n%s", option, name, all)
+			}
+			for _, w := range want {
+				if option == "-r" && !slices.Contains(got, w) {
+					t.Errorf("%s: %q does not say %q", name, got, w)
+				}
+			}
+		}
+	}
+}

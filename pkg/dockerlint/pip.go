@@ -361,6 +361,23 @@ func requirementLines(text []byte) (list []string) {
 	return list
 }
 
+// Forms of lines of a requirements file: a URL or a directory, and what follows a package's name.
+var (
+	placeForm  = regexp.MustCompile(`^([A-Za-z0-9._-]+ *(\[[A-Za-z0-9._, -]*\])? *@ *)?[a-z+]+://|^(file:)?\.{1,2}(/|\[|$)`)
+	boundForm  = regexp.MustCompile(`^([=!~]=|[<>])`)
+	markerForm = regexp.MustCompile(`[=!]=|[<>]| in `)
+)
+
+// requires reports whether a line of a requirements file has the form of a requirement. A Dockerfile
+// of others may name a file of keys or passwords, of which no line may be shown.
+func requires(line string) bool {
+	if placeForm.MatchString(line) || wheelFile.MatchString(line) {
+		return true
+	}
+	r, err := inventory.ParseRequirement(line)
+	return err == nil && (r.Specifiers == "" || boundForm.MatchString(r.Specifiers)) && (r.Marker == "" || markerForm.MatchString(r.Marker))
+}
+
 // file reads a requirements file of the context, or a pyproject.toml, which uv takes as well.
 func (in *install) file(w *walk, name string, depth int) {
 	if list := w.written[w.at(name, true)]; list != nil && depth == 0 {
@@ -416,6 +433,10 @@ func (in *install) lines(w *walk, name, from string, list []string, depth int, n
 		where := from
 		if numbered {
 			where += ":" + strconv.Itoa(i+1)
+			if !requires(line) {
+				in.unknown = append(in.unknown, "the requirement at "+where)
+				continue
+			}
 		}
 		in.require(line, in.line, in.column, where)
 	}
