@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -52,7 +53,12 @@ func ReadAny(r io.Reader) (*Document, *Set, error) {
 
 // readForm reads a report within the limits, and its schema.
 func readForm(r io.Reader, elements int) (b []byte, schema string, err error) {
-	b, err = io.ReadAll(io.LimitReader(r, maxReport+1))
+	head := bufio.NewReader(r)
+	limit := int64(maxReport + 1)
+	if b, err := head.Peek(1); err == nil && b[0] == 0 {
+		limit = 1 // a hole of a sparse file: not to be read whole for the error
+	}
+	b, err = io.ReadAll(io.LimitReader(head, limit))
 	if err != nil {
 		return nil, "", err
 	}

@@ -178,8 +178,8 @@ func (f *file) images(most int64) ([]report.Scanned, int64, error) {
 	return []report.Scanned{{Ref: doc.Image.Ref, Report: doc}}, size, nil
 }
 
-// saved returns a page that imgcheck has written.
-func (f *file) saved() ([]byte, error) {
+// saved returns a page that imgcheck has written, or its beginning.
+func (f *file) saved(whole bool) ([]byte, error) {
 	from, size, err := f.open()
 	if err != nil {
 		return nil, err
@@ -187,6 +187,9 @@ func (f *file) saved() ([]byte, error) {
 	defer from.Close()
 	if size > maxPage {
 		return nil, fmt.Errorf("the page is larger than %d MiB", maxPage>>20)
+	}
+	if !whole {
+		size = min(size, maxHead)
 	}
 	b, err := io.ReadAll(io.LimitReader(from, size))
 	if err != nil {
@@ -202,7 +205,7 @@ func (f *file) saved() ([]byte, error) {
 // page writes the page of the file.
 func (f *file) page(w io.Writer, o report.Options) error {
 	if f.isPage() {
-		b, err := f.saved()
+		b, err := f.saved(true)
 		if err == nil {
 			_, err = w.Write(b)
 		}
@@ -223,17 +226,21 @@ func (f *file) page(w io.Writer, o report.Options) error {
 	return report.HTML(w, doc, o)
 }
 
-// check returns an error if a place has nothing to show.
+// check returns an error if a place has nothing to show. A directory whose first files have more
+// than maxRead bytes may have something.
 func (p place) check(at int) error {
+	left := int64(maxRead)
 	for _, f := range p.files(at) {
 		var err error
 		if f.isPage() {
-			_, err = f.saved()
+			_, err = f.saved(false)
 		} else {
-			_, _, err = f.images(maxRead)
+			var size int64
+			_, size, err = f.images(left)
+			left -= size
 		}
 		switch {
-		case err == nil:
+		case err == nil, p.dir && errors.Is(err, errTooMuch):
 			return nil
 		case !p.dir:
 			return fmt.Errorf("reading %s: %w", p.name, err)

@@ -133,28 +133,35 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "imgcheck serve only shows", http.StatusMethodNotAllowed)
 		return
 	}
-	s.making.Lock()
-	defer s.making.Unlock()
-	if start := s.start(); r.URL.Path == "/" && start != "" {
-		h.Set("Location", start) // not by http.Redirect, which knows no key before the path
-		w.WriteHeader(http.StatusFound)
+	b, status, err := s.answer(r.URL.Path, h)
+	if err != nil {
+		http.Error(w, err.Error(), status)
 		return
 	}
+	w.WriteHeader(status)
+	w.Write(b) // an error is the client's; one that does not read its answer keeps no other from theirs
+}
+
+// answer makes the page at a path below the key, or a redirect to it, and sets its headers.
+func (s *Server) answer(path string, h http.Header) (page []byte, status int, err error) {
+	s.making.Lock()
+	defer s.making.Unlock()
+	if start := s.start(); path == "/" && start != "" {
+		h.Set("Location", start) // not by http.Redirect, which knows no key before the path
+		return nil, http.StatusFound, nil
+	}
 	var b bytes.Buffer
-	if r.URL.Path == "/" {
+	if path == "/" {
 		if err := s.overview(&b); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
+			return nil, http.StatusInternalServerError, err
 		}
 	} else {
-		f := s.find(r.URL.Path)
+		f := s.find(path)
 		if f == nil {
-			http.Error(w, "no such report", http.StatusNotFound)
-			return
+			return nil, http.StatusNotFound, errors.New("no such report")
 		}
 		if err := f.page(&b, s.options); err != nil {
-			http.Error(w, f.name+": "+err.Error(), http.StatusInternalServerError)
-			return
+			return nil, http.StatusInternalServerError, fmt.Errorf("%s: %w", f.name, err)
 		}
 		if f.isPage() {
 			h.Set("Content-Security-Policy", savedPolicy)
@@ -162,7 +169,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", fmt.Sprint(b.Len()))
-	w.Write(b.Bytes()) // an error is the client's
+	return b.Bytes(), http.StatusOK, nil
 }
 
 // loopback reports whether the Host of a request names this machine alone. Its port may be
@@ -199,7 +206,7 @@ func (s *Server) overview(w io.Writer) error {
 		case f.wrong != nil:
 			saved.Says = f.wrong.Error()
 		case f.isPage():
-			b, err := f.saved()
+			b, err := f.saved(false)
 			if err != nil {
 				saved.Says = err.Error()
 				break

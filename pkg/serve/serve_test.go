@@ -269,6 +269,50 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
+// A directory whose first files are large and no reports is shown without reading all of them.
+func TestManyLargeFiles(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "none.json", "")
+	if _, err := New([]string{dir}, report.Options{}); err == nil {
+		t.Fatal("a directory without a report is shown")
+	}
+	for i := range 100 {
+		name := fmt.Sprintf("a%d.json", i)
+		write(t, dir, name, "")
+		if err := os.Truncate(filepath.Join(dir, name), maxRead/4); err != nil { // sparse
+			t.Fatal(err)
+		}
+	}
+	if page := get(t, open(t, dir), "/"); !strings.Contains(page, `href="1/a99.json">a99.json</a>: not in the table`) {
+		t.Errorf("the overview does not link what it has not read: %s", page)
+	}
+}
+
+// A client that does not read its answer keeps no other from theirs.
+func TestSlowClient(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.html", "<title>imgcheck: a</title>")
+	if err := os.Truncate(filepath.Join(dir, "a.html"), maxPage); err != nil { // more than sockets hold
+		t.Fatal(err)
+	}
+	s := open(t, dir)
+	server := httptest.NewServer(s)
+	defer server.Close()
+	slow, err := http.Get(server.URL + "/1/a.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Body.Close()
+	r, err := http.Get(server.URL + "/") // would wait
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if b, err := io.ReadAll(r.Body); err != nil || len(b) == 0 {
+		t.Errorf("%v: %d bytes", err, len(b))
+	}
+}
+
 // A server ends with its context, also while a connection is open.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
