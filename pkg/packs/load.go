@@ -24,6 +24,7 @@ const (
 	maxPacksSize = 4 << 20 // bytes of all packs of a file system
 	maxRules     = 2000    // of all packs: each is compared with all others
 	maxKeys      = 1 << 10 // of a mapping: yaml.v3 compares each key with all others
+	maxOpens     = 2000    // names and patterns of the files that frameworks and libraries of all packs open
 	fastKeys     = 1 << 14 // of a file: so few keys take no time, in however many mappings
 )
 
@@ -120,7 +121,34 @@ func (p *Packs) add(b []byte) error {
 	p.Driver.Symbols = append(p.Driver.Symbols, one.Driver.Symbols...)
 	p.Driver.Sources = append(p.Driver.Sources, one.Driver.Sources...)
 	p.Sections.add(one)
+	if n := p.opens(); n > maxOpens {
+		return fmt.Errorf("1: frameworks and dlopens have %d names and patterns with this pack, more than the limit of %d", n, maxOpens)
+	}
 	return p.weigh(one, b)
+}
+
+// opens returns how many names and patterns a process may be asked to open.
+func (p *Packs) opens() int {
+	n := 0
+	names := func(list []Open) {
+		for _, o := range list {
+			n += len(o.Names)
+		}
+	}
+	for _, d := range p.Dlopens {
+		n += len(d.By)
+		names(d.Opens)
+	}
+	for _, f := range p.Frameworks {
+		names(f.Later)
+		for _, s := range f.Steps {
+			n += 1 + len(s.Preload) + len(s.Optional)
+		}
+		for _, l := range f.Preload {
+			n += max(1, len(l.Dirs))*max(1, len(l.Files)) + len(l.Optional)
+		}
+	}
+	return n
 }
 
 // checkRules returns the error of a rule that another pack, or this one, has already.

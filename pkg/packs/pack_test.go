@@ -150,13 +150,22 @@ func TestBadPacks(t *testing.T) {
 		"\nrules: {":                "did not find expected",
 
 		"rules: []\n---\nrules: []\n": "bad.yaml:2: has a second document",
-		"rules:\n" + manyRules():      "bad.yaml:2: there are 2001 rules with this pack, more than the limit of 2000",
+		"dlopens: [{id: a, by: [b], sources: [s], opens: [{part: p, effect: e, names: " + many("n", maxOpens) + "}]}]":                                               "bad.yaml:1: frameworks and dlopens have 2001 names and patterns",
+		"dlopens: [{id: a, by: " + many("b", maxOpens) + ", sources: [s], opens: [{part: p, effect: e, names: [n]}]}]":                                               "bad.yaml:1: frameworks and dlopens have 2001 names and patterns",
+		"frameworks: [{id: a, title: t, marker: m, sources: [s], preload: [{when: first, dirs: " + many("{folder}/d", 50) + ", files: " + many("f/x", 50) + "}]}]":   "bad.yaml:1: frameworks and dlopens have 2500 names and patterns",
+		"frameworks: [{id: a, title: t, marker: m, sources: [s], later: [{part: p, effect: e, names: " + many("n", maxOpens) + "}], steps: [{open: o, effect: e}]}]": "bad.yaml:1: frameworks and dlopens have 2001 names and patterns",
+		"rules:\n" + manyRules(): "bad.yaml:2: there are 2001 rules with this pack, more than the limit of 2000",
 	} {
 		_, err := LoadPacks(fstest.MapFS{"bad.yaml": {Data: []byte(text)}})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "rule pack bad.yaml:") {
 			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
 		}
 	}
+}
+
+// many returns a list of n names.
+func many(name string, n int) string {
+	return "['" + strings.Repeat(name+"', '", n-1) + name + "']"
 }
 
 // manyRules returns one rule more than the limit.
