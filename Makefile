@@ -62,8 +62,9 @@ ROOT ?= /
 oracle: ## N random worlds from SEED on, of each kind that RUN names, against this machine's glibc and musl, or ROOT's (test/loaders.sh); root
 	ELFDEPS_WORLDS=$(N) ELFDEPS_SEED=$(SEED) $(GO) test -count=1 -timeout 24h -run '^$(RUN)' ./pkg/elfdeps -loaderroot $(realpath $(ROOT))
 
-fuzz: ## each fuzz target for FUZZTIME (default 30s)
-	./test/fuzz.sh
+T ?= $(or $(FUZZTIME),30s)
+fuzz: ## each fuzz target for T (30s, 10m, 500x), and as often as FUZZLEAST at least
+	FUZZTIME=$(T) ./test/fuzz.sh
 
 bench: ## what a scan costs, as one table (docs/speed.md); BENCH_SMALL=1 tries it; 15 GB, some 15 minutes
 	./test/bench/run.sh

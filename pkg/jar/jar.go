@@ -80,13 +80,26 @@ func list(end ziptail.Tail) (names []string, why string) {
 }
 
 var (
-	library = regexp.MustCompile(`(?i)(\.so(\.[0-9]+)*|[-_]linux[-_][a-z0-9_]+([-_][a-z0-9]+)*\.jar)$`)
-	foreign = regexp.MustCompile(`(?i)(android|freebsd|openbsd|netbsd|dragonfly|sunos|solaris|aix|darwin|macos|osx|windows)`)
+	version    = regexp.MustCompile(`(\.[0-9]+)*$`)
+	classifier = regexp.MustCompile(`[-_]linux[-_][a-z0-9_]+([-_][a-z0-9]+)*\.jar$`)
+	foreign    = []string{"android", "freebsd", "openbsd", "netbsd", "dragonfly", "sunos", "solaris", "aix", "darwin", "macos", "osx", "windows"}
 )
 
 // forLinux reports whether a file of an archive is a library for Linux, or an archive with
-// such libraries by its classifier (libtensorflow-1.0.0-linux-x86_64-gpu.jar).
-func forLinux(name string) bool { return library.MatchString(name) && !foreign.MatchString(name) }
+// such libraries by its classifier (libtensorflow-1.0.0-linux-x86_64-gpu.jar). An archive has up to
+// maxFiles names, and a layer thousands of archives: most are decided without an expression.
+func forLinux(name string) bool {
+	name = strings.ToLower(name)
+	is := strings.HasSuffix(name, ".so")
+	if !is && name != "" && name[len(name)-1] <= '9' {
+		i := strings.LastIndex(name, ".so.")
+		is = i >= 0 && version.FindStringIndex(name[i+3:])[0] == 0
+	}
+	if !is && !(strings.HasSuffix(name, ".jar") && classifier.MatchString(name)) {
+		return false
+	}
+	return !slices.ContainsFunc(foreign, func(f string) bool { return strings.Contains(name, f) })
+}
 
 // Libraries returns the libraries for Linux in an archive of which [Extract] has kept the
 // names, at most 1,024, or that was kept whole; or why they are not known. It returns
