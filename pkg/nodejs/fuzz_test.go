@@ -46,7 +46,7 @@ func FuzzPackage(f *testing.F) {
 	f.Add([]byte(`{"exports": {"node": {"require": "./a.js"}}, "type": "module"}`), "")
 	f.Fuzz(func(t *testing.T, text []byte, sub string) {
 		resolve := func(text []byte) [2]string {
-			r := &run{fs: packageFiles(text), parsed: map[string]*pkgJSON{}}
+			r := &run{fs: packageFiles(text), parsed: map[string]*pkgJSON{}, pnp: map[string]bool{}, dirs: map[string][]string{}}
 			file, doubt := r.resolve("p"+sub, "/app", false)
 			return [2]string{file, doubt}
 		}

@@ -52,6 +52,7 @@ const (
 	maxModules    = 10_000
 	maxConditions = 64      // objects and lists in one another, in exports and imports of a package.json
 	maxText       = 1 << 13 // bytes of a string
+	maxDir        = 1 << 10 // bytes of a directory from which modules are looked for
 	maxItems      = 1 << 12 // items of a list
 	maxUnknown    = 12      // entries of Node.Unknown
 	maxLoops      = 1 << 10 // turns of a loop
@@ -64,6 +65,8 @@ type run struct {
 	opt     Options
 	modules map[string]*module // by real path
 	parsed  map[string]*pkgJSON
+	dirs    map[string][]string // where packages are looked for, by the directory of the importer
+	pnp     map[string]bool     // directories of Yarn's projects without node_modules
 	globals *scope
 
 	node  *pyimport.Node
@@ -99,7 +102,7 @@ const changesSearch = "a module of the program changes how modules are found"
 // Main follows a program: a file as Node's command line names it, absolute. The result is
 // nil if the program's source is not known.
 func Main(fsys *layers.FS, host Host, file string, o Options) *pyimport.Node {
-	r := &run{fs: fsys, host: host, opt: o, modules: map[string]*module{}, parsed: map[string]*pkgJSON{}}
+	r := &run{fs: fsys, host: host, opt: o, modules: map[string]*module{}, parsed: map[string]*pkgJSON{}, pnp: map[string]bool{}, dirs: map[string][]string{}}
 	if r.opt.Cwd == "" {
 		r.opt.Cwd = "/"
 	}

@@ -397,6 +397,23 @@ func packageFiles(text []byte) *layers.FS {
 	return layers.Merge(layers.NewLayer(list))
 }
 
+// TestDeepDirectories has files in hundreds of directories in one another load others: a look-up
+// counts as often as it has directories to pass.
+func TestDeepDirectories(t *testing.T) {
+	for depth, want := range map[int]string{20: "", 400: "more steps than are followed", 600: "its importer's path is too long"} {
+		deep := strings.Repeat("d/", depth)
+		text, files := "\n-- app/main.js --\nrequire('./"+deep+"m.js');\n-- app/"+deep+"m.js --\n", ""
+		for i := range 500 {
+			text += fmt.Sprintf("require('./%d/s.js');\n", i)
+			files += fmt.Sprintf("-- app/%s%d/s.js --\ntry{require('none')}catch(e){}\n", deep, i)
+		}
+		text += files
+		if got := follow(t, text); !strings.Contains(got, want) || want == "" && strings.Contains(got, "?") {
+			t.Errorf("%d directories: %q", depth, strings.ReplaceAll(got, "d/", ""))
+		}
+	}
+}
+
 // TestDeepConditions checks that conditions in one another are followed to a bound.
 func TestDeepConditions(t *testing.T) {
 	for depth, want := range map[int]string{maxConditions - 2: "lib :1\n", maxConditions + 2: "lib :1"} {

@@ -91,7 +91,11 @@ func (r *run) isDir(file string) bool {
 // resolve finds the file of a name (https://nodejs.org/api/modules.html#all-together). file
 // is "" if there is none; doubt says why that is not certain.
 func (r *run) resolve(name, dir string, esm bool) (file, doubt string) {
+	depth := strings.Count(dir, "/") // what a look-up costs
+	r.steps += depth / 16
 	switch {
+	case len(dir) > maxDir:
+		return "", "its importer's path is too long"
 	case strings.IndexByte(name, 0) >= 0:
 		return "", "its name is not known"
 	case strings.Contains(name, ":"):
@@ -131,9 +135,7 @@ func (r *run) resolve(name, dir string, esm bool) (file, doubt string) {
 	if p, at := r.scopeOf(dir + "/x"); p != nil && p.Name == pkg && p.Exports != nil {
 		return r.mapped(p, inExports, "."+sub, at, esm, doubt)
 	}
-	dirs := r.moduleDirs(dir)
-	r.charge(2 * len(dirs))
-	for _, modules := range dirs {
+	for _, modules := range r.moduleDirs(dir) {
 		at := modules + "/" + pkg
 		if !r.isDir(at) {
 			if sub == "" && !esm {
@@ -166,14 +168,13 @@ func (r *run) resolve(name, dir string, esm bool) (file, doubt string) {
 // hasPnP reports whether a directory is in a project whose modules Yarn finds without
 // node_modules (https://yarnpkg.com/features/pnp).
 func (r *run) hasPnP(dir string) bool {
-	for d := path.Clean(dir); ; d = path.Dir(d) {
-		if r.isFile(path.Join(d, ".pnp.cjs")) || r.isFile(path.Join(d, ".pnp.js")) {
-			return true
-		}
-		if d == "/" || d == "." {
-			return false
-		}
+	dir = path.Clean(dir)
+	is, known := r.pnp[dir]
+	if !known {
+		is = r.isFile(path.Join(dir, ".pnp.cjs")) || r.isFile(path.Join(dir, ".pnp.js")) || dir != "/" && dir != "." && r.hasPnP(path.Dir(dir))
+		r.pnp[dir] = is
 	}
+	return is
 }
 
 // splitName splits the name of a module into that of its package, and the rest with a slash.
@@ -192,9 +193,22 @@ func splitName(name string) (pkg, sub string) {
 	return name[:i], name[i:]
 }
 
-// moduleDirs returns the directories in which packages are looked for: node_modules above
-// the file, those of NODE_PATH, and those that are built in ($HOME, Debian's).
+// moduleDirs returns the directories in which packages are looked for, as far as they are there.
 func (r *run) moduleDirs(dir string) []string {
+	list, known := r.dirs[dir]
+	if !known {
+		list = r.allModuleDirs(dir)
+		r.charge(4 * (2 + strings.Count(dir, "/")) * len(list)) // each look-up passes so many directories
+		list = slices.DeleteFunc(list, func(d string) bool { return !r.isDir(d) })
+		r.dirs[dir] = list
+	}
+	r.charge(2 * len(list))
+	return list
+}
+
+// allModuleDirs returns the directories in which packages are looked for: node_modules above
+// the file, those of NODE_PATH, and those that are built in ($HOME, Debian's).
+func (r *run) allModuleDirs(dir string) []string {
 	var list []string
 	for d := path.Clean(dir); ; d = path.Dir(d) {
 		if path.Base(d) != "node_modules" {
