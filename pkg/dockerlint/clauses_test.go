@@ -186,7 +186,7 @@ func TestContextIsBounded(t *testing.T) {
 }
 
 // TestFilesOfKeys has a Dockerfile of others name files of keys and passwords as requirements,
-// to have them in the report of a pull request. What has the form of a requirement is named.
+// to have them in the report of a pull request. The report shows what has the form of a requirement.
 func TestFilesOfKeys(t *testing.T) {
 	k, err := Load(new(packs.Packs))
 	if err != nil {
