@@ -121,14 +121,14 @@ func (p *Packs) add(b []byte) error {
 	p.Driver.Symbols = append(p.Driver.Symbols, one.Driver.Symbols...)
 	p.Driver.Sources = append(p.Driver.Sources, one.Driver.Sources...)
 	p.Sections.add(one)
-	if n := p.opens(); n > maxOpens {
+	if n := opens(&p.Sections); n > maxOpens {
 		return fmt.Errorf("1: frameworks and dlopens have %d names and patterns with this pack, more than the limit of %d", n, maxOpens)
 	}
 	return p.weigh(one, b)
 }
 
 // opens returns how many names and patterns a process may be asked to open.
-func (p *Packs) opens() int {
+func opens(p *Sections) int {
 	n := 0
 	names := func(list []Open) {
 		for _, o := range list {
