@@ -39,12 +39,15 @@ func endSoon(line func() string) {
 type lateError struct {
 	limit time.Duration
 	doing string // "": not known
+	at    string // the error without its reason, which names an image or a host
 }
 
 func (e *lateError) Error() string {
 	text := fmt.Sprintf("gave up after %s (--timeout, IMGCHECK_TIMEOUT)", e.limit)
 	if e.doing != "" {
 		text += ", " + e.doing
+	} else if e.at != "" {
+		text += ": " + e.at
 	}
 	return text
 }
@@ -80,17 +83,19 @@ func limited(do cli.ActionFunc) cli.ActionFunc {
 		ctx, cancel := context.WithTimeoutCause(c.Context, limit, errTimeout)
 		defer cancel()
 		c.Context = ctx
-		late := func() *lateError { return &lateError{limit, state.text()} }
+		late := func() *lateError { return &lateError{limit: limit, doing: state.text()} }
 		stop := context.AfterFunc(ctx, func() {
 			if errors.Is(context.Cause(ctx), errTimeout) {
 				endSoon(func() string { return late().Error() })
 			}
 		})
 		defer stop()
-		if err := do(c); err == nil || !errors.Is(context.Cause(ctx), errTimeout) || errors.Is(err, errFindings) {
+		if err = do(c); err == nil || !errors.Is(context.Cause(ctx), errTimeout) || errors.Is(err, errFindings) {
 			return err
 		}
-		return late()
+		e := late()
+		e.at = strings.TrimSuffix(strings.TrimSuffix(err.Error(), context.DeadlineExceeded.Error()), ": ")
+		return e
 	}
 }
 

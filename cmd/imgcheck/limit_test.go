@@ -34,7 +34,7 @@ func TestTimeout(t *testing.T) {
 	} {
 		var out, errs bytes.Buffer
 		got := run(t.Context(), append([]string{"imgcheck", command[0], "--no-cache", "--timeout", "20ms"}, command[1:]...), &out, &errs)
-		if got != exitFailed || !strings.Contains(errs.String(), "imgcheck: gave up after 20ms (--timeout, IMGCHECK_TIMEOUT)") {
+		if got != exitFailed || !strings.Contains(errs.String(), "imgcheck: gave up after 20ms (--timeout, IMGCHECK_TIMEOUT)") || !strings.Contains(errs.String(), ref) {
 			t.Errorf("%q: status %d, %q", command, got, errs.String())
 		}
 	}
