@@ -183,6 +183,7 @@ func FuzzHTML(f *testing.F) {
 		fmt.Fprint(w, page)
 	}))
 	defer s.Close()
+	s.Config.SetKeepAlivesEnabled(false) // each run has a client of its own, whose connections would stay open
 	f.Add(`<base href="/x"><a href="app-1.0` + cu121 + `#sha256=0" data-yanked data-core-metadata=true data-requires-python="&gt;=3">`)
 	f.Fuzz(func(t *testing.T, text string) {
 		page = text
