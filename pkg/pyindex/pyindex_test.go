@@ -199,6 +199,7 @@ func FuzzPage(f *testing.F) {
 	})
 	s := httptest.NewServer(mux)
 	defer s.Close()
+	s.Config.SetKeepAlivesEnabled(false) // each run has a client of its own, whose connections would stay open
 	f.Add([]byte(`{"files":[{"filename":"app-1.0-py3-none-any.whl","url":"/app.whl","size":22}]}`), []byte("PK\x05\x06"+strings.Repeat("\x00", 18)))
 	f.Add([]byte(`{"files":[{"filename":"app-1.0-py3-none-any.whl","url":"/app.whl","core-metadata":true}]}`), []byte("Requires-Dist: a\n"))
 	f.Fuzz(func(t *testing.T, p, w []byte) {
