@@ -23,6 +23,9 @@ func (k *Knowledge) assumed(ref string) *Base {
 	if strings.Contains(ref, "@") {
 		return nil
 	}
+	if k.officialPython(ref) != "" || matchImage(k.WithoutCUDA, ref) != nil {
+		return new(Base)
+	}
 	for _, row := range k.CUDAImages {
 		if !slices.ContainsFunc(row.Images, func(p string) bool { return packs.Match(p, ref) }) {
 			continue

@@ -26,11 +26,13 @@ const uvHome = "/root/.local/share/uv/python"
 // pythonsBehind judges environments whose Python does not come with them: bin/python is a link
 // to it.
 func (w *walk) pythonsBehind() {
+	said := map[string]bool{}
 	for _, b := range w.behind {
 		python, dir := w.pythonOf(b)
-		if python == "" || w.has(python, dir) || strings.Contains(w.value("PYTHONPATH"), b.env.path+"/") { // its packages for another Python
+		if said[b.env.path] || python == "" || w.has(python, dir) || strings.Contains(w.value("PYTHONPATH"), b.env.path+"/") { // its packages for another Python
 			continue
 		}
+		said[b.env.path] = true // a second `uv sync` makes no other environment
 		w.say("venv-moved", "python", b.line, values{
 			"env": b.env.path, "before": strconv.Itoa(b.env.line), "python": python,
 			"base": w.from.Ref, "from": strconv.Itoa(w.from.Line), "dir": dir,
@@ -63,10 +65,12 @@ func (w *walk) pythonOf(b behind) (python, dir string) {
 	return "/usr/local/bin/python" + has, "/usr/local"
 }
 
-var officialTag = regexp.MustCompile(`^(?:docker\.io/)?(?:library/)?python:(3\.\d+)(?:[.-]|$)`)
+// officialTag matches the official images of Python, and those of uv that are built on them:
+// https://docs.astral.sh/uv/guides/integration/docker/#available-images
+var officialTag = regexp.MustCompile(`^(?:(?:docker\.io/|public\.ecr\.aws/docker/|mirror\.gcr\.io/)?(?:library/)?python:|ghcr\.io/astral-sh/uv:(?:[0-9.]+-)?python)(3\.\d+)(?:[.-]|$)`)
 
-// officialPython returns the release of the Python of an official image, or "".
-func (w *walk) officialPython(ref string) string {
+// officialPython returns the release of the Python of an official image, or of one that is built on it, or "".
+func (k *Knowledge) officialPython(ref string) string {
 	if m := officialTag.FindStringSubmatch(ref); m != nil {
 		return m[1]
 	}

@@ -27,6 +27,11 @@ func (w *walk) asRoot(c command) {
 	if !slices.ContainsFunc(args, func(a string) bool { return slices.Contains(needsRoot, a) }) {
 		return
 	}
+	said := "root since " + strconv.Itoa(w.user.line)
+	if w.once[said] { // the build has ended
+		return
+	}
+	w.once[said] = true
 	v := values{"command": c.name(), "user": name, "line": strconv.Itoa(w.user.line), "base": w.from.Ref}
 	clause := "user"
 	if w.user.line == 0 {
@@ -34,7 +39,28 @@ func (w *walk) asRoot(c command) {
 	}
 	f := w.finding("needs-root", clause, c.line, v)
 	f.Column = c.column
+	if clause == "base" {
+		w.byTag(&f)
+	}
 	w.add(f)
+}
+
+// ImageUser is the user of images, as far as they are not read.
+type ImageUser struct {
+	Images  []string `yaml:"images"`
+	User    string   `yaml:"user"`
+	Sources []string `yaml:"sources"`
+}
+
+// userOf returns the user of an image that was not read, or "".
+func (k *Knowledge) userOf(ref string) string {
+	ref, _, _ = strings.Cut(strings.TrimPrefix(ref, "docker.io/"), "@")
+	for _, row := range k.ImageUsers {
+		if packs.MatchAny(row.Images, ref) {
+			return row.User
+		}
+	}
+	return ""
 }
 
 // ImageVariables are patterns of the variables that images set.
@@ -85,12 +111,8 @@ func (w *walk) builtWithTorch(in *install) {
 	if in.maybe || in.locked || in.elsewhere || in.others() || strings.HasPrefix(in.python, "conda:") || w.hasTorch() || w.base == nil && !w.plainBase() || w.contextNames("extra-build-dependencies") || w.contextNames("match-runtime") {
 		return
 	}
-	for i := range in.wheels {
-		x := &in.wheels[i]
-		if !slices.ContainsFunc(w.TorchBuilt, func(l *Listed) bool { return slices.Contains(l.Packages, x.name) }) || x.binary || x.index != "" || x.maybe || x.ofProject() || x.name == "" {
-			continue
-		}
-		clause, before := "absent", 0
+	for _, x := range w.torchBuilds(in) {
+		clause, before, perhaps := "absent", 0, false
 		for _, o := range w.installs {
 			if o == in || o.python != in.python {
 				continue
@@ -99,20 +121,18 @@ func (w *walk) builtWithTorch(in *install) {
 				switch y := &o.wheels[k]; {
 				case y.name == "torch":
 					before = y.line
-				case !y.plain && !listed(w.Plain, y.name) && !w.isTool(y.name):
-					return // it may require torch
+				case !y.plain && !listed(w.Plain, y.name) && !w.isTool(y.name): // it may require torch
+					perhaps = true
 				}
 			}
-			if len(o.unknown) > 0 && before == 0 {
-				return
-			}
+			perhaps = perhaps || len(o.unknown) > 0
+		}
+		if perhaps && before == 0 {
+			return
 		}
 		if before > 0 { // installed: pip builds in an environment without it
-			// uv always does; pip does without setuptools and wheel, which these images have no more
-			official := w.officialPython(w.from.Ref)
-			isolated := in.oneIndex || official != "" && !version.ParseRelease(official).Before(version.ParseRelease("3.12"))
 			args, _ := in.command.args()
-			if !isolated || slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--no-build-isolation") }) || w.says([]string{"NO_BUILD_ISOLATION", "no-build-isolation"}) || w.contextNames("no-build-isolation") {
+			if !x.alone && !w.isolates(in) || slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--no-build-isolation") }) || w.says([]string{"NO_BUILD_ISOLATION", "no-build-isolation"}) || w.contextNames("no-build-isolation") {
 				continue
 			}
 			clause = "isolated"
@@ -133,6 +153,48 @@ func (w *walk) builtWithTorch(in *install) {
 		w.add(f)
 		return
 	}
+}
+
+// torchBuilt is something that an install builds, and whose build imports torch.
+type torchBuilt struct {
+	name         string
+	line, column int
+	alone        bool // in an environment of its own
+}
+
+// torchBuilds returns what an install builds with torch.
+func (w *walk) torchBuilds(in *install) (list []torchBuilt) {
+	for i := range in.wheels {
+		x := &in.wheels[i]
+		if slices.ContainsFunc(w.TorchBuilt, func(l *Listed) bool { return slices.Contains(l.Packages, x.name) }) && !x.binary && x.index == "" && !x.maybe && !x.ofProject() && x.name != "" {
+			list = append(list, torchBuilt{x.name, x.line, x.column, false})
+		}
+	}
+	for _, p := range in.projects {
+		list = append(list, torchBuilt{p.name, in.line, in.column, p.alone})
+	}
+	return list
+}
+
+// isolates reports whether an install builds in an environment of its own: uv does, and so does pip
+// without setuptools and wheel, which images of Python from 3.12 on have no more, or from 25.3 on
+// (https://pip.pypa.io/en/stable/news/), which is for Python 3.9 and later.
+func (w *walk) isolates(in *install) bool {
+	python := w.officialPython(w.from.Ref)
+	if in.oneIndex || python != "" && !version.ParseRelease(python).Before(version.ParseRelease("3.12")) {
+		return true
+	}
+	if s := w.systemOf(w.from.Ref); python == "" && s != nil {
+		python = s.Python
+	}
+	if python == "" || version.ParseRelease(python).Before(version.ParseRelease("3.9")) {
+		return false
+	}
+	return slices.ContainsFunc(w.installs, func(o *install) bool {
+		args, _ := o.command.args()
+		return o != in && o.python == in.python && !o.maybe && (slices.Contains(args, "--upgrade") || slices.Contains(args, "-U")) &&
+			slices.ContainsFunc(o.wheels, func(x wheel) bool { return x.name == "pip" && x.spec == "" })
+	})
 }
 
 // contextNames reports whether the project's file in the context has a text.
@@ -241,13 +303,16 @@ var otherRepositories = []string{"add-apt-repository", "sources.list", "/etc/apt
 
 // copiesTo reports whether a COPY brings files below a directory, or to a place that is not known.
 func (w *walk) copiesTo(dir string) bool {
-	for _, to := range w.brought {
-		if to == "" || strings.HasPrefix(to+"/", dir+"/") || to == "/" {
-			return true
-		}
-	}
-	return slices.ContainsFunc(w.copies, func(c copied) bool {
+	return w.broughtTo(dir) || slices.ContainsFunc(w.copies, func(c copied) bool {
 		return c.bringsLibrary() && (c.to == "" || c.to == "/" || strings.HasPrefix(path.Clean(c.to)+"/", dir+"/"))
+	})
+}
+
+// broughtTo reports whether files of other stages and images come below one of some directories, or to a
+// place that is not known.
+func (w *walk) broughtTo(dirs ...string) bool {
+	return slices.ContainsFunc(w.brought, func(to string) bool {
+		return to == "" || to == "/" || slices.ContainsFunc(dirs, func(dir string) bool { return strings.HasPrefix(to+"/", dir+"/") })
 	})
 }
 

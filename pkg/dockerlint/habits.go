@@ -268,6 +268,7 @@ func (w *walk) judge() {
 	w.fits()
 	w.mixes()
 	w.newerMKL()
+	w.condaOnCPU()
 	w.exclusives()
 	w.predict()
 	w.releases()

@@ -37,6 +37,8 @@ type tables struct {
 	Newest []*Newest `yaml:"newest"`
 	// CUDAImages are NVIDIA's images whose libraries are assumed if they are not read.
 	CUDAImages []*CUDAImage `yaml:"cuda_images"`
+	// WithoutCUDA are images that have none of its libraries.
+	WithoutCUDA []*Images `yaml:"without_cuda"`
 	// CUDAParts are the parts of the CUDA toolkit, CUDAFlavors the images that have them, and
 	// CUDAPartsOf the packages that need them.
 	CUDAParts   []*Part    `yaml:"cuda_parts"`
@@ -58,6 +60,11 @@ type tables struct {
 	ActivatedBy []*Images `yaml:"activated_by"`
 	// ImageVariables says which variables images set.
 	ImageVariables []*ImageVariables `yaml:"image_variables"`
+	// ImageUsers says which user images have that is not root.
+	ImageUsers []*ImageUser `yaml:"image_users"`
+	// ManagedImages are images whose pip installs nothing outside of virtual environments, beside
+	// those of the distributions.
+	ManagedImages []*ManagedImage `yaml:"managed_images"`
 	// Published are images that their publisher alone builds.
 	Published []*Images `yaml:"published_images"`
 	// PyPIBuilds says for which CUDA PyPI's wheels are built.
@@ -77,6 +84,8 @@ type tables struct {
 	// those of a system that bring one.
 	RuntimeCompilers []*Unfit `yaml:"runtime_compilers"`
 	CompilerPackages []string `yaml:"compiler_packages"`
+	// CondaBuilds are packages of which conda-forge has a build for GPUs and one without.
+	CondaBuilds []*Listed `yaml:"conda_builds"`
 	// OnCPU are packages that are often used without a GPU.
 	OnCPU []*Listed `yaml:"on_cpu"`
 	// ByPath are packages that find libraries of CUDA's wheels by the loader's paths alone.

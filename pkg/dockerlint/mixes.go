@@ -132,6 +132,47 @@ func (w *walk) newerMKL() {
 	}
 }
 
+// condaOnCPU judges packages of conda-forge that have a build for GPUs, which conda chooses only where it
+// sees a driver.
+func (w *walk) condaOnCPU() {
+	if !strings.Contains(w.from.Ref, "cuda") && len(w.machines) == 0 || w.says([]string{"CONDA_OVERRIDE_CUDA", "__cuda", "cuda_version"}) {
+		return
+	}
+	if slices.ContainsFunc(w.condas, func(p systemPackage) bool { return packs.MatchAny(gpuChoosing, p.name) }) ||
+		slices.ContainsFunc(w.installs, func(in *install) bool {
+			return slices.ContainsFunc(in.wheels, func(x wheel) bool { return isFramework(w, x.name) })
+		}) {
+		return
+	}
+	for _, in := range w.installs {
+		forge := slices.DeleteFunc(slices.Clone(in.channels), func(c string) bool { return c == "nodefaults" })
+		if in.maybe || in.locked || len(forge) == 0 || slices.ContainsFunc(forge, func(c string) bool { return c != "conda-forge" && c != "defaults" }) || forge[0] != "conda-forge" {
+			continue
+		}
+		for _, p := range in.condas {
+			if !listed(w.CondaBuilds, p.Name) || p.Channel != "" && p.Channel != "conda-forge" || strings.ContainsAny(p.Spec, "[ ") || strings.Contains(strings.TrimLeft(p.Spec, "=<>!~"), "=") {
+				continue
+			}
+			v := values{"package": p.Name, "gpu": p.Name + "=*=*cuda*", "cuda": "12"}
+			if version, known := w.scope.Get("CUDA_VERSION"); known && version != "" {
+				v["cuda"] = packs.Numbers(version, 2)
+			} else if m := cudaOfTag.FindStringSubmatch(w.from.Ref); m != nil {
+				v["cuda"] = m[1]
+			}
+			f := w.finding("conda-cpu-build", "build", in.line, v)
+			f.Column = in.column
+			w.add(f)
+			return
+		}
+	}
+}
+
+// cudaOfTag matches the release of CUDA in the tag of an image.
+var cudaOfTag = regexp.MustCompile(`cuda[-:]?(\d+\.\d+)`)
+
+// gpuChoosing are packages of conda that choose the builds for GPUs, or bring such a package.
+var gpuChoosing = []string{"*-gpu", "*cuda*", "cudnn", "libtorch", "magma*"}
+
 // Built says for which CUDA PyPI's releases of packages are built.
 type Built struct {
 	Packages []string `yaml:"packages"`

@@ -107,7 +107,7 @@ func (w *walk) lacksParts(x *wheel, n *Need) {
 	f := w.finding("wheel-needs-library", "parts", x.line, v)
 	f.Column = x.column
 	w.byTag(&f)
-	if by := w.mayAdd(x); by != "" {
+	if by := w.mayAdd(x, "CUDA"); by != "" {
 		f.Severity, f.Because = packs.Note, by
 	}
 	f.assume(x)

@@ -1,6 +1,7 @@
 package dockerlint
 
 import (
+	"bytes"
 	"cmp"
 	"path"
 	"regexp"
@@ -53,8 +54,10 @@ type install struct {
 	// condas are the packages that conda is to install, and channels where it looks for them.
 	condas   []pylock.Package
 	channels []string
-	// sources are the addresses of repositories that it builds.
-	sources []sourceOf
+	// sources are the addresses of repositories that it builds, and projects the directories of the
+	// context whose build imports torch.
+	sources  []sourceOf
+	projects []projectOf
 	// unknown says which part of it is not known, or is empty.
 	unknown []string
 }
@@ -63,6 +66,13 @@ type install struct {
 type sourceOf struct {
 	name         string // as written
 	line, column int
+}
+
+// projectOf is a project of the build context that an install builds.
+type projectOf struct {
+	name string // its directory
+	// alone says that it is built in an environment of its own: its pyproject.toml says so.
+	alone bool
 }
 
 // wheel is a distribution that an install names.
@@ -312,9 +322,27 @@ func (in *install) own(w *walk, text string, known bool) {
 		}
 		return
 	}
+	in.importsTorch(w, dir)
 	o := pylock.Options{Extras: strings.FieldsFunc(extras, func(r rune) bool { return r == ',' || r == ' ' })}
 	in.list(w, projectFile{path.Join(dir, "pyproject.toml"), pylock.Project}, o)
 	in.locked = false
+}
+
+// torchImport matches an import of torch that a file begins with, outside of functions and conditions.
+var torchImport = regexp.MustCompile(`(?m)^(?:import|from) torch\b`)
+
+// importsTorch keeps a project whose setup.py imports torch before it says anything, and whose
+// pyproject.toml does not ask for torch.
+func (in *install) importsTorch(w *walk, dir string) {
+	text, _, why := w.contextFile(path.Join(dir, "setup.py"))
+	if why != "" || !torchImport.Match(text) {
+		return
+	}
+	settings, _, why := w.contextFile(path.Join(dir, "pyproject.toml"))
+	if bytes.Contains(settings, []byte("torch")) { // it may require it for the build
+		return
+	}
+	in.projects = append(in.projects, projectOf{dir, why == "" && bytes.Contains(settings, []byte("[build-system]"))})
 }
 
 // constraint reads a constraints file of the context.
@@ -446,18 +474,38 @@ func (in *install) lines(w *walk, name, from string, list []string, depth int, n
 // take its mark away.
 var ownPython = []string{"break-system-packages", "BREAK_SYSTEM_PACKAGES", "EXTERNALLY-MANAGED", "externally-managed", "break_system", "get-pip", "conda", "mamba", "pyenv", "virtualenv", "activate", "pipx", "altinstall", "deadsnakes", "PIP_TARGET", "PIP_PREFIX", "VIRTUAL_ENV", "pip.conf", "rye", "hatch", "PYTHONUSERBASE", "pip config", "asdf", "mise"}
 
+// ManagedImage has patterns of images whose pip installs nothing outside of virtual environments.
+type ManagedImage struct {
+	Images []string `yaml:"images"`
+	Python string   `yaml:"python"` // its release
+	// Own says that the image has this Python; else a package of the system brings it.
+	Own     bool     `yaml:"own"`
+	Sources []string `yaml:"sources"`
+}
+
+// managed returns the release of a Python of the system that pip installs nothing into, or "".
+func (w *walk) managed() string {
+	ref := strings.TrimPrefix(strings.TrimPrefix(w.from.Ref, "docker.io/"), "library/")
+	installed := w.systemPythons() != nil
+	if i := slices.IndexFunc(w.SystemPythons, func(s *SystemPython) bool { return s.Managed && s.named(ref) }); i >= 0 && installed && packs.MatchAny(w.PythonElsewhere, ref) {
+		return w.SystemPythons[i].Python
+	}
+	for _, row := range w.ManagedImages {
+		if packs.MatchAny(row.Images, ref) && (row.Own || installed) {
+			return row.Python
+		}
+	}
+	return ""
+}
+
 // refuses judges an install by the pip of a distribution that keeps its Python for itself.
 func (w *walk) refuses() {
-	ref := strings.TrimPrefix(strings.TrimPrefix(w.from.Ref, "docker.io/"), "library/")
-	if w.programs != "" || !packs.MatchAny(w.PythonElsewhere, ref) || w.says(ownPython) || w.systemPythons() == nil || len(w.brought) > 0 || w.uvPython {
-		return
-	}
-	i := slices.IndexFunc(w.SystemPythons, func(s *SystemPython) bool { return s.Managed && s.named(ref) })
-	if i < 0 {
+	python := w.managed()
+	if python == "" || w.programs != "" || w.says(ownPython) || w.broughtTo("/usr", "/etc", "/bin", "/root/.config") || w.uvPython {
 		return
 	}
 	for _, in := range w.installs {
-		if in.elsewhere || in.maybe || in.env != "" || in.python != "" && in.python != w.SystemPythons[i].Python || !pipName.MatchString(in.command.name()) && !pythonName.MatchString(in.command.name()) {
+		if in.elsewhere || in.maybe || in.env != "" || in.python != "" && in.python != python || !pipName.MatchString(in.command.name()) && !pythonName.MatchString(in.command.name()) {
 			continue
 		}
 		x := wheel{name: "its packages", line: in.line, column: in.column}

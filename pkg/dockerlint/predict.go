@@ -469,8 +469,15 @@ func (w *walk) lacks(x *wheel, library, needs string, has []string, n *Need) {
 	clause := "absent"
 	if len(has) > 0 {
 		clause = "other"
+		if library == "cuDNN" {
+			for _, p := range w.adds {
+				if m := aptCUDNN.FindStringSubmatch(p.name); m != nil && m[1] == has[len(has)-1] && len(w.libraries().CUDNN) == 0 {
+					v["has"] += ", with " + p.name + " of line " + strconv.Itoa(p.line)
+				}
+			}
+		}
 	}
-	u := w.mayAdd(x)
+	u := w.mayAdd(x, library)
 	if u != "" || w.base == nil {
 		if len(has) == 0 {
 			v["has"] = "none"
@@ -501,8 +508,12 @@ func (w *walk) fromLine() string {
 	return line
 }
 
-// mayAdd names what may add a library that a package lacks and is not known, or is empty.
-func (w *walk) mayAdd(x *wheel) string {
+// toolkitPackage matches packages of NVIDIA's repositories that have libraries of the CUDA toolkit, and no cuDNN.
+var toolkitPackage = regexp.MustCompile(`^(?:cuda-[a-z-]+-[0-9]|lib(?:cublas|cufft|curand|cusolver|cusparse|npp|nvjpeg|nccl)[a-z-]*[0-9])`)
+
+// mayAdd names what may add a library that a package lacks and is not known, or is empty. library
+// is CUDA or cuDNN.
+func (w *walk) mayAdd(x *wheel, library string) string {
 	for _, o := range w.installs {
 		if by := w.mayBring(o, x); by != "" {
 			return by
@@ -514,6 +525,9 @@ func (w *walk) mayAdd(x *wheel) string {
 		}
 	}
 	for _, p := range w.adds {
+		if library == "cuDNN" && (toolkitPackage.MatchString(p.name) || aptCUDNN.MatchString(p.name)) {
+			continue // majors has it, or it has none
+		}
 		if cudaPackage.MatchString(p.name) {
 			return "the package " + p.name + " may bring it"
 		}

@@ -33,8 +33,13 @@ func (w *walk) project(c command) *install {
 		w.uvSync(in, args[1:])
 	case name == "poetry" && (first(args) == "install" || first(args) == "sync"):
 		in.python = "poetry"
-		if w.value("POETRY_VIRTUALENVS_CREATE") == "false" || w.poetryInSystem {
+		switch dir := w.at(".venv", true); {
+		case w.value("POETRY_VIRTUALENVS_CREATE") == "false" || w.poetryInSystem:
 			in.python = ""
+		case dir != "" && (w.poetryInProject || slices.Contains([]string{"true", "1"}, w.value("POETRY_VIRTUALENVS_IN_PROJECT"))) && option(args, "-C", "--directory", "-P", "--project") == "":
+			in.python = dir
+			w.poetryEnv = dir
+			w.venvs = append(w.venvs, venv{path: dir, line: c.line})
 		}
 		w.poetryInstall(in, args[1:])
 	case name == "pdm" && (first(args) == "install" || first(args) == "sync"):

@@ -195,6 +195,7 @@ func (w *walk) judgeStart() {
 			return
 		}
 	}
+	w.programLeft(s)
 	w.otherEnvironment(s)
 	w.otherRelease(s)
 }
@@ -333,6 +334,9 @@ func (w *walk) otherPackages(line int, to string) {
 	if m == nil || has == "" || w.says([]string{"PYTHONPATH", "sys.path", ".pth", "altinstall", "pyenv", "conda"}) {
 		return
 	}
+	if m[1] == has && (strings.HasPrefix(to, "/usr/local/lib/")) {
+		w.packages = setting{to, line}
+	}
 	dir := path.Dir(strings.TrimSuffix(to, "/"))
 	if path.Base(dir) != "lib" && path.Base(dir) != "python"+m[1] {
 		return
@@ -344,6 +348,37 @@ func (w *walk) otherPackages(line int, to string) {
 		return
 	}
 	w.say("starts-other-python", "copied", line, values{"python": m[1], "base": w.from.Ref, "from": strconv.Itoa(w.from.Line), "has": has, "to": to})
+}
+
+// programLeft judges a start of a program whose package a COPY brings from another stage without
+// the directory of programs.
+func (w *walk) programLeft(s *started) {
+	program := s.words[0].text
+	if w.packages.line == 0 || strings.Contains(program, "/") || program == "tritonserver" || !packs.MatchAny(w.Programs, program) || w.base != nil && len(w.base.Programs) == 0 {
+		return
+	}
+	programs := func(to string) bool {
+		return to == "" || to == "/" || strings.HasPrefix("/usr/local/bin/", to+"/") || path.Base(to) == program || path.Base(path.Dir(to)) == "bin" || path.Base(to) == "bin"
+	}
+	if slices.ContainsFunc(w.brought, programs) || slices.ContainsFunc(w.copies, func(c copied) bool { return programs(strings.TrimSuffix(c.to, "/")) }) || len(w.copied) > 0 {
+		return
+	}
+	if slices.ContainsFunc(w.installs, func(in *install) bool { return in.first(w) != "" || len(in.unknown) > 0 }) {
+		return
+	}
+	for _, dir := range w.search {
+		if dir.line > 0 && !systemPaths.MatchString(dir.value) {
+			return
+		}
+	}
+	f := w.finding("program-absent", "left", s.line, values{"program": program, "line": strconv.Itoa(w.packages.line)})
+	for _, u := range w.unknown {
+		if u.Line != w.from.Line && u.Line != w.packages.line {
+			f.Severity, f.Because = packs.Note, "line "+strconv.Itoa(u.Line)+" may bring it, which is not known: "+u.Why
+			break
+		}
+	}
+	w.add(f)
 }
 
 // startElsewhere judges an image without a start of its own, where the stage that it copies from has

@@ -20,6 +20,7 @@ type Unfit struct {
 	Newest bool `yaml:"newest"`
 	// Libraries are those that a package of the system brings, and Fix what brings them.
 	Libraries []string `yaml:"libraries"`
+	Any       []string `yaml:"any"` // patterns of files of which one is enough, in place of Libraries
 	Fix       string   `yaml:"fix"`
 	Brings    []string `yaml:"brings"` // patterns of packages that do
 	Sources   []string `yaml:"sources"`
@@ -152,14 +153,14 @@ func (w *walk) systemLibraries(in *install, x *wheel) {
 	if r == nil || w.base == nil && matchImage(w.SmallImages, w.from.Ref) == nil || w.base != nil && len(w.base.Files) == 0 {
 		return
 	}
-	if w.base != nil && !slices.ContainsFunc(r.Libraries, func(name string) bool { return !w.base.Files[name] }) {
+	if w.base != nil && w.base.hasNeeded(r) {
 		return
 	}
 	if slices.ContainsFunc(w.adds, func(a systemPackage) bool { return packs.MatchAny(r.Brings, a.name) }) {
 		return
 	}
 	for _, o := range w.installs { // of the two, the one that is installed last is left
-		if slices.ContainsFunc(o.wheels, func(h wheel) bool {
+		if slices.Contains(r.Libraries, "libGL.so.1") && slices.ContainsFunc(o.wheels, func(h wheel) bool {
 			return strings.HasPrefix(h.name, "opencv-") && strings.HasSuffix(h.name, "-headless")
 		}) {
 			return
@@ -170,6 +171,16 @@ func (w *walk) systemLibraries(in *install, x *wheel) {
 		by = "another index may have another build"
 	}
 	w.unfit("library", x, values{"libraries": strings.Join(r.Libraries, ", "), "advice": packs.Fill(r.Fix, values{"package": x.name})}, by)
+}
+
+// hasNeeded reports whether a base has the libraries that a row names.
+func (b *Base) hasNeeded(r *Unfit) bool {
+	for name := range b.Files {
+		if packs.MatchAny(r.Any, name) {
+			return true
+		}
+	}
+	return len(r.Any) == 0 && !slices.ContainsFunc(r.Libraries, func(name string) bool { return !b.Files[name] })
 }
 
 // compiles keeps what an install builds from source with nvcc, if nothing before has brought it.

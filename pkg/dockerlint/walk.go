@@ -3,6 +3,7 @@ package dockerlint
 import (
 	"cmp"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,6 +74,8 @@ type walk struct {
 	// condaCUDNN and condaCUDA are the major versions that conda installs.
 	condaCUDNN, condaCUDA []string
 	poetryInSystem        bool // poetry makes no environments
+	poetryInProject       bool // or makes them in the directory of the project
+	poetryEnv             string
 	starts                int  // the line of CMD or ENTRYPOINT, or 0
 	// entry and cmd are ENTRYPOINT and CMD, and shellFiles the variables that are set in files
 	// that interactive shells alone read.
@@ -82,6 +85,8 @@ type walk struct {
 	// places to which files come from other stages and images; "" is one that is not known.
 	behind  []behind
 	brought []string
+	// packages is the directory of the image's own packages, if a COPY brings those of another stage.
+	packages setting
 	// uvPython is set if a command has uv install a Python.
 	uvPython bool
 	// judged are the packages whose files say what they lack.
@@ -210,6 +215,7 @@ func (l *linter) walk(i int) *walk {
 	} else if w.why != "" {
 		w.unknown = append(w.unknown, Unknown{w.from.Line, "the base image: " + w.why})
 		if w.from.Why == "" {
+			w.user.value = l.userOf(w.from.Ref)
 			w.assumed = l.assumed(w.from.Ref)
 		}
 	}
@@ -325,6 +331,9 @@ func inside(c command) command {
 
 func (w *walk) command(c command) {
 	c = inside(c)
+	if c.env == "poetry" && w.poetryEnv != "" {
+		c.env = w.poetryEnv
+	}
 	w.asRoot(c)
 	w.invisible(c)
 	w.runsPython(c)
@@ -374,8 +383,11 @@ func (w *walk) command(c command) {
 	case pythonName.MatchString(name) && len(args) > 2 && args[1] == "pip" && args[2] == "config":
 		w.configSet(c, args)
 	case name == "poetry" && first(args) == "config":
-		if slices.Contains(args, "virtualenvs.create") {
+		switch {
+		case slices.Contains(args, "virtualenvs.create"):
 			w.poetryInSystem = slices.Contains(args, "false")
+		case slices.Contains(args, "virtualenvs.in-project"):
+			w.poetryInProject = slices.Contains(args, "true")
 		}
 	case slices.Contains(condaNames, name) && slices.Contains([]string{"clean", "init", "config", "info", "list", "activate", "deactivate"}, first(args)):
 	case name == "cd" && len(args) > 0:
@@ -390,11 +402,18 @@ func (w *walk) command(c command) {
 		}
 	case pythonName.MatchString(name) && len(args) > 2 && args[0] == "-m" && (args[1] == "venv" || args[1] == "virtualenv"), name == "virtualenv", name == "uv" && len(args) > 0 && args[0] == "venv":
 		w.venv(c, args, known)
-	case slices.Contains(w.Carriers, name) && known && !slices.ContainsFunc(args, func(a string) bool { return packs.MatchAny(w.Libraries, strings.ReplaceAll(a, "/", " ")) }):
+	case slices.Contains(w.Carriers, name) && known && !slices.ContainsFunc(args, func(a string) bool {
+		return !keyring.MatchString(a) && packs.MatchAny(w.Libraries, strings.ReplaceAll(a, "/", " "))
+	}):
+	case name == "dpkg" && known && len(args) > 1 && !slices.ContainsFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") && !keyring.MatchString(a) }):
 	case name == "" || !w.harmless(name), pythonName.MatchString(name) && !slices.Contains(pythonOptions, first(args)):
 		w.unknown = append(w.unknown, Unknown{c.line, "the effect of " + cmp.Or(name, "a command")})
 	}
 }
+
+// keyring matches the package that only adds NVIDIA's repository:
+// https://docs.nvidia.com/cuda/cuda-installation-guide-linux/ (network repo installation)
+var keyring = regexp.MustCompile(`(?:^|/)cuda-keyring_[^/]*\.deb$`)
 
 // pythonOptions are the first arguments of a Python that runs no program of the image's.
 var pythonOptions = []string{"-c", "-V", "--version"}

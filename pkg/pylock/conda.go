@@ -66,7 +66,7 @@ func CondaSpec(text string) (Package, bool) {
 	if m == nil {
 		return Package{}, false
 	}
-	p := Package{Name: strings.ToLower(m[2]), Channel: m[1], Conda: true}
+	p := Package{Name: strings.ToLower(m[2]), Channel: m[1], Conda: true, Spec: m[3]}
 	if rest, ok := strings.CutPrefix(m[3], "="); ok {
 		version, _, _ := strings.Cut(strings.TrimLeft(rest, "= "), "=")
 		if version = strings.TrimSuffix(strings.TrimSpace(version), ".*"); version != "" && !strings.ContainsAny(version, "*<>!,|") {

@@ -56,6 +56,7 @@ type Package struct {
 	Version string // "" if the file does not pin it
 	Conda   bool
 	Channel string // of conda's CHANNEL::NAME, or ""
+	Spec    string // what follows conda's NAME, as it is written
 	// Index is the address of the package index that it comes from, or "".
 	Index string
 	// Small is set if its wheels are known to be too small for a library of CUDA's, cuBLAS
