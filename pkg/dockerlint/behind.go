@@ -40,6 +40,24 @@ func (w *walk) pythonsBehind() {
 	}
 }
 
+// moved is an environment that a COPY brings from another stage to another path.
+type moved struct {
+	env  venv
+	to   string
+	line int // of the COPY
+}
+
+// environmentsMoved judges environments at another path: python alone works there.
+func (w *walk) environmentsMoved() {
+	for _, m := range w.moved {
+		f := w.finding("venv-moved", "moved", m.line, values{"from": m.env.path, "to": m.to, "before": strconv.Itoa(m.env.line)})
+		if s := w.started(); s != nil && pythonName.MatchString(path.Base(s.words[0].text)) {
+			f.Severity, f.Because = packs.Note, "the image starts python, which works at another path"
+		}
+		w.add(f)
+	}
+}
+
 // pythonOf returns the Python of an environment as it is in its stage, and the directory that
 // has it; "" if it is not known.
 func (w *walk) pythonOf(b behind) (python, dir string) {

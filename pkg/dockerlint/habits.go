@@ -165,8 +165,8 @@ func (w *walk) bringEnvironment(st *dockerfile.Step, other *walk, from, to strin
 		if now == e.path {
 			whole = w.bring(other, e)
 			w.behind = append(w.behind, behind{other, e, st.Line})
-		} else if !w.mentioned(e.path) {
-			w.say("venv-moved", "moved", st.Line, values{"from": e.path, "to": now, "before": strconv.Itoa(e.line)})
+		} else if !w.mentioned(e.path) && !slices.ContainsFunc(w.moved, func(m moved) bool { return m.env.path == e.path && m.to == now }) {
+			w.moved = append(w.moved, moved{e, now, st.Line})
 		}
 	}
 	return whole
@@ -258,6 +258,7 @@ func (w *walk) judge() {
 	w.devel()
 	w.pythons()
 	w.pythonsBehind()
+	w.environmentsMoved()
 	w.judgeStart()
 	w.absentPackages()
 	w.onPython()

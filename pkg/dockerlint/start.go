@@ -334,7 +334,7 @@ func (w *walk) otherPackages(line int, to string) {
 	if m == nil || has == "" || w.says([]string{"PYTHONPATH", "sys.path", ".pth", "altinstall", "pyenv", "conda"}) {
 		return
 	}
-	if m[1] == has && (strings.HasPrefix(to, "/usr/local/lib/")) {
+	if m[1] == has && strings.HasPrefix(to, "/usr/local/lib/") {
 		w.packages = setting{to, line}
 	}
 	dir := path.Dir(strings.TrimSuffix(to, "/"))

@@ -76,7 +76,7 @@ type walk struct {
 	poetryInSystem        bool // poetry makes no environments
 	poetryInProject       bool // or makes them in the directory of the project
 	poetryEnv             string
-	starts                int  // the line of CMD or ENTRYPOINT, or 0
+	starts                int // the line of CMD or ENTRYPOINT, or 0
 	// entry and cmd are ENTRYPOINT and CMD, and shellFiles the variables that are set in files
 	// that interactive shells alone read.
 	entry, cmd *dockerfile.Step
@@ -84,6 +84,7 @@ type walk struct {
 	// behind are environments that come from another stage at their path, and brought the
 	// places to which files come from other stages and images; "" is one that is not known.
 	behind  []behind
+	moved   []moved
 	brought []string
 	// packages is the directory of the image's own packages, if a COPY brings those of another stage.
 	packages setting
