@@ -7,7 +7,6 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
-	"github.com/imgcheck/imgcheck/pkg/pylock"
 )
 
 // Wheel describes a release as a package index does.
@@ -31,9 +30,9 @@ type Requested struct {
 	Extras string // "cuda12,x"
 }
 
-// brings names what may bring libraries of CUDA's with a package: it, or a package that it
-// requires. It is empty if none does.
-func (w *walk) brings(x *wheel, from Indexes, noDeps bool) string {
+// brings names what may bring libraries of CUDA's with a package of an install: it, or a package that
+// it requires there. It is empty if none does.
+func (w *walk) brings(in *install, x *wheel, from Indexes) string {
 	if w.wheelOf == nil {
 		return x.name
 	}
@@ -63,10 +62,10 @@ func (w *walk) brings(x *wheel, from Indexes, noDeps bool) string {
 		if !got.Small {
 			return r.Name
 		}
-		if noDeps {
+		if in.noDeps {
 			return ""
 		}
-		todo = append(todo, RequiredBy(got.Requires, r.Extras, pylock.Linux())...)
+		todo = append(todo, RequiredBy(got.Requires, r.Extras, in.markers)...)
 	}
 	return ""
 }
@@ -119,7 +118,7 @@ func (w *walk) mayBring(o *install, lacking *wheel) string {
 		if o.locked || !known && o.others() {
 			return fmt.Sprintf("%s (line %d) may bring it", x.name, x.line)
 		}
-		switch by := w.brings(x, from, o.noDeps); by {
+		switch by := w.brings(o, x, from); by {
 		case "":
 		case x.name:
 			return fmt.Sprintf("%s (line %d) may bring it", x.name, x.line)

@@ -12,7 +12,6 @@ import (
 	"github.com/imgcheck/imgcheck/internal/version"
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
-	"github.com/imgcheck/imgcheck/pkg/pylock"
 )
 
 // Limits of the files of the build context that a Dockerfile's instructions read together, in
@@ -165,7 +164,7 @@ func (w *walk) torchOf(x, torch *wheel) string {
 		return ""
 	}
 	public, _, _ := strings.Cut(torch.version, "+")
-	for _, r := range RequiredBy(got.Requires, "", pylock.Linux()) {
+	for _, r := range RequiredBy(got.Requires, "", w.installs[x.order].markers) {
 		if ok, err := version.Satisfies(public, r.Spec); r.Name == "torch" && strings.HasPrefix(r.Spec, "==") && err == nil && !ok {
 			return strings.TrimPrefix(r.Spec, "==")
 		}

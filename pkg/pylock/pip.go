@@ -1,6 +1,7 @@
 package pylock
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,27 +54,16 @@ func Pylock(text []byte, o Options) (*List, error) {
 		}
 		x := Package{Name: inventory.Normalize(p.Name), Version: p.Version, Maybe: !known, Index: p.Index}
 		if p.VCS != nil || p.Directory != nil || p.Archive != nil {
-			list.Unknown = append(list.Unknown, "the files of "+p.Name+", which are not from an index")
+			list.elsewhere(p.Name)
 		}
 		var names []string
 		var sizes []int64
 		for _, w := range p.Wheels {
-			name := w.Name
-			for _, other := range []string{w.URL, w.Path} {
-				if name == "" {
-					name = other
-				}
-			}
-			names, sizes = append(names, name), append(sizes, w.Size)
+			names, sizes = append(names, cmp.Or(w.Name, w.URL, w.Path)), append(sizes, w.Size)
 		}
-		x.Small = small(names, sizes)
-		if i < len(lines) {
-			x.Line = lines[i]
-		}
-		list.Packages = append(list.Packages, x)
+		list.add(x, names, sizes, lines, i)
 	}
-	sortPackages(list.Packages)
-	return list, nil
+	return list.sorted(), nil
 }
 
 type pdmLock struct {
@@ -118,23 +108,15 @@ func PDM(text []byte, o Options) (*List, error) {
 		}
 		x := Package{Name: inventory.Normalize(p.Name), Version: p.Version, Maybe: !known || !sure}
 		if p.Git+p.Path+p.URL != "" {
-			list.Unknown = append(list.Unknown, "the files of "+p.Name+", which are not from an index")
+			list.elsewhere(p.Name)
 		}
 		var names []string
 		for _, f := range p.Files {
-			if f.File == "" {
-				f.File = f.URL
-			}
-			names = append(names, f.File)
+			names = append(names, cmp.Or(f.File, f.URL))
 		}
-		x.Small = small(names, make([]int64, len(names)))
-		if i < len(lines) {
-			x.Line = lines[i]
-		}
-		list.Packages = append(list.Packages, x)
+		list.add(x, names, nil, lines, i)
 	}
-	sortPackages(list.Packages)
-	return list, nil
+	return list.sorted(), nil
 }
 
 // pdmGroups returns whether a package of some groups may be installed, and whether it is.
@@ -217,10 +199,9 @@ func Pipfile(text []byte, o Options) (*List, error) {
 			}
 		}
 		if p.Git+p.File+p.Path != "" {
-			list.Unknown = append(list.Unknown, "the files of "+name+", which are not from an index")
+			list.elsewhere(name)
 		}
-		list.Packages = append(list.Packages, x)
+		list.add(x, nil, nil, nil, 0)
 	}
-	sortPackages(list.Packages)
-	return list, nil
+	return list.sorted(), nil
 }

@@ -1,7 +1,6 @@
 package pylock
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -60,20 +59,15 @@ func Poetry(text []byte, o Options) (*List, error) {
 		if p.Source.Type == "legacy" {
 			x.Index = p.Source.URL
 		} else if p.Source.Type != "" {
-			list.Unknown = append(list.Unknown, "the files of "+p.Name+", which are not from an index")
+			list.elsewhere(p.Name)
 		}
 		var names []string
 		for _, f := range p.Files {
 			names = append(names, f.File)
 		}
-		x.Small = small(names, make([]int64, len(names)))
-		if i < len(lines) {
-			x.Line = lines[i]
-		}
-		list.Packages = append(list.Packages, x)
+		list.add(x, names, nil, lines, i)
 	}
-	sortPackages(list.Packages)
-	return list, nil
+	return list.sorted(), nil
 }
 
 // wanted returns the names of the packages that extras of the options require.
@@ -148,10 +142,4 @@ func (p *poetryPackage) applies(o *Options, groups []string) (holds, known bool)
 		return !known, known
 	}
 	return true, false
-}
-
-func sortPackages(list []Package) {
-	slices.SortFunc(list, func(a, b Package) int {
-		return cmp.Or(a.Line-b.Line, cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version))
-	})
 }

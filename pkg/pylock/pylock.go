@@ -9,6 +9,7 @@
 package pylock
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -48,6 +49,32 @@ type List struct {
 	Unknown []string
 	// Channels are conda's, in their order.
 	Channels []string
+}
+
+// add adds a package with the names and sizes of its files: no sizes are unknown ones. It is the i-th of
+// the file, whose packages begin at lines.
+func (l *List) add(p Package, files []string, sizes []int64, lines []int, i int) {
+	if sizes == nil {
+		sizes = make([]int64, len(files))
+	}
+	p.Small = small(files, sizes)
+	if i < len(lines) {
+		p.Line = lines[i]
+	}
+	l.Packages = append(l.Packages, p)
+}
+
+// elsewhere says that the files of a package are from no index.
+func (l *List) elsewhere(name string) {
+	l.Unknown = append(l.Unknown, "the files of "+name+", which are not from an index")
+}
+
+// sorted sorts the packages by their lines and names.
+func (l *List) sorted() *List {
+	slices.SortFunc(l.Packages, func(a, b Package) int {
+		return cmp.Or(a.Line-b.Line, cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version))
+	})
+	return l
 }
 
 // Package is a package that a file installs.

@@ -1,6 +1,7 @@
 package pylock
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -162,14 +163,9 @@ func (u *uvWalk) finish() {
 		var names []string
 		var sizes []int64
 		for _, w := range p.Wheels {
-			name := w.URL
-			if name == "" {
-				name = w.Filename
-			}
-			names, sizes = append(names, name), append(sizes, w.Size)
+			names, sizes = append(names, cmp.Or(w.URL, w.Filename)), append(sizes, w.Size)
 		}
-		x.Small = small(names, sizes)
-		u.list.Packages = append(u.list.Packages, x)
+		u.list.add(x, names, sizes, nil, 0)
 	}
-	sortPackages(u.list.Packages)
+	u.list.sorted()
 }
