@@ -237,6 +237,9 @@ func (w *walk) mayBringFile(p *Predicted) string {
 		return fmt.Sprintf("the link of line %d may be it", w.links[0])
 	}
 	paths, known := w.scope.Get("LD_LIBRARY_PATH")
+	if !known && w.base == nil && w.lastPath.line == 0 && (w.lacksVariable("LD_LIBRARY_PATH") || w.officialPython(w.from.Ref) != "") {
+		paths, known = "", true
+	}
 	for _, c := range w.copies {
 		switch {
 		case !c.bringsLibrary():

@@ -413,7 +413,7 @@ func (w *walk) command(c command) {
 }
 
 // keyring matches the package that only adds NVIDIA's repository:
-// https://docs.nvidia.com/cuda/cuda-installation-guide-linux/ (network repo installation)
+// https://docs.nvidia.com/cuda/cuda-installation-guide-linux/ (the installation from the network)
 var keyring = regexp.MustCompile(`(?:^|/)cuda-keyring_[^/]*\.deb$`)
 
 // pythonOptions are the first arguments of a Python that runs no program of the image's.
