@@ -495,11 +495,31 @@ func (w *walk) stubs() {
 		return
 	}
 	for dir := range strings.SplitSeq(s.value, ":") {
-		if stubDir.MatchString(dir) {
-			w.say("stubs-in-library-path", "env", s.line, values{"dir": dir})
-			return
+		if !stubDir.MatchString(dir) || w.withoutStubs(dir) {
+			continue
 		}
+		f := w.finding("stubs-in-library-path", "env", s.line, values{"dir": dir})
+		if w.target == "" && w.entry == nil && w.cmd == nil && w.chain[len(w.chain)-1] != len(w.parsed.Stages)-1 {
+			f.Severity, f.Because = packs.Note, "a build makes this stage only if it names it, and it starts no program of its own"
+		}
+		w.add(f)
+		return
 	}
+}
+
+// withoutStubs reports whether the image is known to have no directory of stubs: images of CUDA without
+// its headers have none.
+func (w *walk) withoutStubs(dir string) bool {
+	if w.base != nil && w.base.Libraries[path.Clean(dir)] {
+		return false
+	}
+	m := flavorTag.FindStringSubmatch(w.from.Ref)
+	if w.base == nil && (m == nil || m[2] == "devel") {
+		return false
+	}
+	return !w.copiesTo("/usr/local/cuda") && !slices.ContainsFunc(w.adds, func(a systemPackage) bool {
+		return packs.MatchAny([]string{"*cuda*-dev*", "*cuda-toolkit*", "cuda-[0-9]*", "cuda", "cuda-compiler*", "*$*"}, a.name)
+	}) && !slices.ContainsFunc(w.unknown, func(u Unknown) bool { return u.Line != w.from.Line && strings.HasPrefix(u.Why, "the effect of") })
 }
 
 var stubDir = regexp.MustCompile(`^/usr/local/cuda[^/:]*(/targets/[^/]+)?/lib(64)?/stubs/?$`)
