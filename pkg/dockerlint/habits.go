@@ -510,7 +510,7 @@ func (w *walk) stubs() {
 // withoutStubs reports whether the image is known to have no directory of stubs: images of CUDA without
 // its headers have none.
 func (w *walk) withoutStubs(dir string) bool {
-	if w.base != nil && w.base.Libraries[path.Clean(dir)] {
+	if w.base != nil && (w.base.Libraries == nil || w.base.Libraries[path.Clean(dir)]) {
 		return false
 	}
 	m := flavorTag.FindStringSubmatch(w.from.Ref)
@@ -519,7 +519,9 @@ func (w *walk) withoutStubs(dir string) bool {
 	}
 	return !w.copiesTo("/usr/local/cuda") && !slices.ContainsFunc(w.adds, func(a systemPackage) bool {
 		return packs.MatchAny([]string{"*cuda*-dev*", "*cuda-toolkit*", "cuda-[0-9]*", "cuda", "cuda-compiler*", "*$*"}, a.name)
-	}) && !slices.ContainsFunc(w.unknown, func(u Unknown) bool { return u.Line != w.from.Line && strings.HasPrefix(u.Why, "the effect of") })
+	}) && !slices.ContainsFunc(w.unknown, func(u Unknown) bool {
+		return u.Line != w.from.Line && strings.HasPrefix(u.Why, "the effect of") && u.Why != "the effect of pipx"
+	})
 }
 
 var stubDir = regexp.MustCompile(`^/usr/local/cuda[^/:]*(/targets/[^/]+)?/lib(64)?/stubs/?$`)
