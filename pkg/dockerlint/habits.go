@@ -507,6 +507,9 @@ func (w *walk) stubs() {
 	}
 }
 
+// bringsToolkit are commands, among those whose effect is not known, that may install the CUDA toolkit.
+var bringsToolkit = append([]string{"sh", "bash", "dpkg", "a command"}, systemInstallers...)
+
 // withoutStubs reports whether the image is known to have no directory of stubs: images of CUDA without
 // its headers have none.
 func (w *walk) withoutStubs(dir string) bool {
@@ -520,7 +523,7 @@ func (w *walk) withoutStubs(dir string) bool {
 	return !w.copiesTo("/usr/local/cuda") && !slices.ContainsFunc(w.adds, func(a systemPackage) bool {
 		return packs.MatchAny([]string{"*cuda*-dev*", "*cuda-toolkit*", "cuda-[0-9]*", "cuda", "cuda-compiler*", "*$*"}, a.name)
 	}) && !slices.ContainsFunc(w.unknown, func(u Unknown) bool {
-		return u.Line != w.from.Line && strings.HasPrefix(u.Why, "the effect of") && u.Why != "the effect of pipx"
+		return slices.ContainsFunc(bringsToolkit, func(name string) bool { return u.Why == "the effect of "+name })
 	})
 }
 
