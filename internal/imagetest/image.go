@@ -36,6 +36,8 @@ type Layer struct {
 //	env NAME=VALUE
 //	user NAME
 //	workdir DIR
+//	volume DIR
+//	healthcheck ["CMD", "X"]
 //	entrypoint ["JSON"]
 //	cmd ["JSON"]
 //	label KEY=VALUE
@@ -138,9 +140,20 @@ var imageDirectives = map[string]func(im *Image, arg string) error{
 	"entrypoint": func(im *Image, arg string) error { return parseList(&im.Config.Entrypoint, arg) },
 	"cmd":        func(im *Image, arg string) error { return parseList(&im.Config.Cmd, arg) },
 	"label":      (*Image).parseLabel,
-	"layer":      (*Image).parseLayer,
-	"empty":      func(im *Image, arg string) error { im.Empty = append(im.Empty, arg); return nil },
-	"compress":   (*Image).parseCompress,
+	"volume": func(im *Image, arg string) error {
+		if im.Config.Volumes == nil {
+			im.Config.Volumes = map[string]struct{}{}
+		}
+		im.Config.Volumes[arg] = struct{}{}
+		return nil
+	},
+	"healthcheck": func(im *Image, arg string) error {
+		im.Config.Healthcheck = &v1.HealthConfig{}
+		return parseList(&im.Config.Healthcheck.Test, arg)
+	},
+	"layer":    (*Image).parseLayer,
+	"empty":    func(im *Image, arg string) error { im.Empty = append(im.Empty, arg); return nil },
+	"compress": (*Image).parseCompress,
 	"scan": func(im *Image, arg string) error {
 		im.ScanArgs = append(im.ScanArgs, strings.Fields(arg)...)
 		return nil

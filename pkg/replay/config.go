@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -80,6 +81,23 @@ func (co *Config) inVolume(p string) bool {
 		}
 	}
 	return false
+}
+
+// Volumes returns the paths of the image's volumes, in their order.
+func (co *Config) Volumes() []string {
+	if co.img.Config == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(co.img.Config.Config.Volumes))
+}
+
+// Healthcheck returns the command that asks whether the container is well, without its first word CMD
+// or CMD-SHELL; nil if there is none.
+func (co *Config) Healthcheck() []string {
+	if co.img.Config == nil || co.img.Config.Config.Healthcheck == nil || len(co.img.Config.Config.Healthcheck.Test) < 2 {
+		return nil
+	}
+	return co.img.Config.Config.Healthcheck.Test[1:]
 }
 
 // MayBeMounted reports whether a program that the image lacks at some paths may be mounted

@@ -60,7 +60,7 @@ func judge(ctx context.Context, ref string, img *layers.Image, o Options) (*Judg
 // overlook adds what [Options.Overview] asks for. read are the layers of the image.
 func (j *Judged) overlook(ctx context.Context, read []*layers.Layer) error {
 	j.gpus = lint.GPURows(j.evidence, j.Image, j.Packs)
-	sizes, err := sized(ctx, read, j.Image.FS, j.evidence, j.Packs, j.opts.Machines)
+	sizes, err := sized(ctx, nil, read, j.Image.FS, j.evidence, j.Packs, j.opts.Machines)
 	if err != nil {
 		return err
 	}

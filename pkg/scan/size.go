@@ -31,7 +31,7 @@ func Size(ctx context.Context, ref string, o Options) (*size.Result, string, err
 	if err != nil {
 		return nil, "", err
 	}
-	r, err := sized(ctx, read, fsys, evidence, set, o.Machines)
+	r, err := sized(ctx, img, read, fsys, evidence, set, o.Machines)
 	if err != nil {
 		return nil, "", err
 	}
@@ -47,13 +47,17 @@ func Size(ctx context.Context, ref string, o Options) (*size.Result, string, err
 	return r, "", nil
 }
 
-// sized returns the bytes that an image which was replayed can do without, if it is for machines.
-func sized(ctx context.Context, read []*layers.Layer, fsys *layers.FS, evidence *replay.Evidence, set *packs.Packs, machines []targets.Machine) (*size.Result, error) {
+// sized returns the bytes that an image which was replayed can do without, if it is for machines. Files
+// of img, unless it is nil, are read again where they may name others.
+func sized(ctx context.Context, img *layers.Image, read []*layers.Layer, fsys *layers.FS, evidence *replay.Evidence, set *packs.Packs, machines []targets.Machine) (*size.Result, error) {
 	classes, err := size.LoadClasses(rules.FS)
 	if err != nil {
 		return nil, err
 	}
 	sized := size.Image{Layers: read, FS: fsys, Evidence: evidence, Packs: set}
+	if img != nil && !img.IsStream() {
+		sized.Read = img.ReadFiles
+	}
 	for _, m := range machines {
 		if m.Arch == 0 {
 			sized.GPUs = nil // any GPU: all code counts

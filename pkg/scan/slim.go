@@ -85,7 +85,7 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 	evidence := j.evidence
 	j.evidence = nil // or two of them are kept while the new image is judged
 	s := &Slimmed{Base: base}
-	if s.Size, err = size.Find(ctx, size.Image{Layers: read, FS: j.Image.FS, Evidence: evidence, Packs: j.Packs, GPUs: so.architectures()}, known); err != nil {
+	if s.Size, err = size.Find(ctx, size.Image{Layers: read, FS: j.Image.FS, Evidence: evidence, Packs: j.Packs, GPUs: so.architectures(), Read: img.ReadFiles}, known); err != nil {
 		return nil, err
 	}
 	s.Size.Groups = slices.DeleteFunc(s.Size.Groups, func(g size.Group) bool { return !slices.Contains(so.Classes, g.ID) && g.ID != size.GPUCode })

@@ -2,6 +2,7 @@ package size
 
 import (
 	"bytes"
+	"context"
 	"path"
 	"slices"
 	"strings"
@@ -23,11 +24,11 @@ var homes = []string{"usr", "usr/**", "lib*", "lib*/**", "bin", "sbin", "opt", "
 var codeFiles = []string{".py", ".pyc", ".pth", ".egg-link", ".js", ".mjs", ".cjs", ".node", ".json", ".yaml", ".yml", ".toml", ".jar", ".lua", ".pl", ".rb", ".php", ".sh", ".conf", ".cfg", ".ini", ".env"}
 
 // abandoned returns the copies in trees that nothing leads into. There are none in an image whose
-// start could not be followed to its end.
-func (f *finder) abandoned() map[string]bool {
+// start could not be followed to its end, or whose files cannot be read again to be searched.
+func (f *finder) abandoned(ctx context.Context) (map[string]bool, error) {
 	s := f.Evidence.Started
-	if s == nil || s.Problem != nil || len(s.Unknown) > 0 || len(f.Evidence.LeftOut) > 0 {
-		return nil
+	if f.Read == nil || s == nil || s.Problem != nil || len(s.Unknown) > 0 || len(f.Evidence.LeftOut) > 0 {
+		return nil, nil
 	}
 	trees := map[string]bool{} // true for one that nothing leads into, as far as is known
 	for p := range f.copies {
@@ -36,7 +37,7 @@ func (f *finder) abandoned() map[string]bool {
 		}
 	}
 	if len(trees) == 0 {
-		return nil
+		return nil, nil
 	}
 	for e := range f.FS.All() {
 		if t := treeOf(e.Path); trees[t] && f.isCode(e) {
@@ -49,11 +50,14 @@ func (f *finder) abandoned() map[string]bool {
 			trees[t] = trees[t] && !strings.Contains(text, "/"+t) && !leadsAbove([]byte(text), t)
 		}
 	}
+	if err := f.search(ctx, trees); err != nil {
+		return nil, err
+	}
 	gone := map[string]bool{}
 	for p := range f.copies {
 		gone[p] = trees[treeOf(p)]
 	}
-	return gone
+	return gone, nil
 }
 
 // treeOf returns the first two directories of a path without a leading slash.
@@ -117,7 +121,7 @@ func (f *finder) leads(e *layers.Entry, trees map[string]bool) {
 
 // named returns the texts of the config that may name a directory.
 func (f *finder) named() []string {
-	list := slices.Clone(f.Evidence.Config.Env().Vars)
+	list := slices.Concat(f.Evidence.Config.Env().Vars, f.Evidence.Config.Volumes(), f.Evidence.Config.Healthcheck())
 	for dir := range f.Evidence.Loaders.SearchDirs() {
 		list = append(list, dir)
 	}

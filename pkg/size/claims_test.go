@@ -1,6 +1,8 @@
 package size_test
 
 import (
+	"archive/tar"
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -97,7 +99,7 @@ func TestAbandoned(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		got := claimed(find(t, size.Image{Layers: img.layers, FS: img.fsys, Evidence: ev, Packs: set}))
+		got := claimed(find(t, img.sized(ev, set)))
 		if is := strings.Contains(got, "abandoned-copies /opt/build/lib/libcublas.so.12"); is != tt.abandoned {
 			t.Errorf("%s: claimed %s", name, got)
 		}
@@ -140,7 +142,7 @@ func TestNamedCopies(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		got := claimed(find(t, size.Image{Layers: img.layers, FS: img.fsys, Evidence: ev, Packs: set}))
+		got := claimed(find(t, img.sized(ev, set)))
 		if is := strings.Contains(got, "copies /opt/toolkit/lib/libcublas.so.12"); is != tt.claimed {
 			t.Errorf("%s: claimed %s", name, got)
 		}
@@ -155,7 +157,7 @@ func checkClaims(t *testing.T, name string, text []byte, set *packs.Packs) (ids 
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	r := find(t, size.Image{Layers: img.layers, FS: img.fsys, Evidence: before, Packs: set})
+	r := find(t, img.sized(before, set))
 	var gone, shown []string
 	for _, g := range r.Groups {
 		for _, f := range g.Files {
@@ -218,6 +220,36 @@ type textImage struct {
 	layers []*layers.Layer
 	fsys   *layers.FS
 	config *v1.ConfigFile
+	text   *imagetest.Image
+}
+
+// sized returns the image for [size.Find].
+func (im *textImage) sized(ev *replay.Evidence, set *packs.Packs) size.Image {
+	return size.Image{Layers: im.layers, FS: im.fsys, Evidence: ev, Packs: set, Read: im.readFiles}
+}
+
+// readFiles does as [layers.Image.ReadFiles].
+func (im *textImage) readFiles(_ context.Context, layer int, files []*layers.Entry, take func(e *layers.Entry, r io.Reader) error) error {
+	r, w := io.Pipe()
+	defer r.Close()
+	go func() { w.CloseWithError(im.text.LayerTar(layer, w)) }()
+	tr := tar.NewReader(r)
+	for number := 1; ; number++ {
+		_, err := tr.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, e := range files {
+			if e.Inode == number {
+				if err := take(e, tr); err != nil {
+					return err
+				}
+			}
+		}
+	}
 }
 
 func (im *textImage) judged(fsys *layers.FS) *replay.Image {
@@ -230,7 +262,7 @@ func read(t *testing.T, text []byte) *textImage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	im := &textImage{config: &v1.ConfigFile{Architecture: parsed.Platform.Architecture, OS: "linux", Config: parsed.Config}}
+	im := &textImage{text: parsed, config: &v1.ConfigFile{Architecture: parsed.Platform.Architecture, OS: "linux", Config: parsed.Config}}
 	var infos []source.Layer
 	for i := range parsed.Layers {
 		r, w := io.Pipe()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -112,4 +113,23 @@ func (c *Class) tree(p string) string {
 		}
 	}
 	return p
+}
+
+// isRoot reports whether a path is a directory that the class has as a whole, or one of caches above it, such as
+// /root/.cache; for packages in temporary directories, whether it is a directory in one of these.
+func (c *Class) isRoot(p string) bool {
+	if c.ID == Installers {
+		return strings.HasPrefix(p, "tmp/") || strings.HasPrefix(p, "var/tmp/")
+	}
+	for _, pattern := range c.Paths {
+		dir := path.Dir(pattern)
+		if strings.Contains(dir, "**") {
+			continue
+		}
+		above := path.Dir(dir)
+		if packs.Match(dir, p) || (strings.HasPrefix(path.Base(above), ".") && above != "." || path.Base(above) == "cache") && packs.Match(above, p) {
+			return !packs.MatchAny(c.Except, p)
+		}
+	}
+	return false
 }

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -32,6 +33,9 @@ type Image struct {
 	// GPUs are the architectures of the GPUs that the image is for, 89 for 8.9. Without any,
 	// no GPU code goes.
 	GPUs []uint32
+	// Read, unless nil, reads files of one layer, as [layers.Image.ReadFiles] does. Without it,
+	// files are not searched for the names of others: no copy is one of [AbandonedCopies].
+	Read func(ctx context.Context, layer int, files []*layers.Entry, take func(e *layers.Entry, r io.Reader) error) error
 }
 
 // File is a file that can go, or its part that can.
@@ -118,7 +122,8 @@ type finder struct {
 	hard    map[string]bool   // paths that hard links of other layers lead to
 	kept    map[string]bool   // paths that symbolic links lead to
 	used    map[string]bool   // real paths of files that programs use
-	living  map[string]bool   // the trees of classes that have one of these, or an environment of Python
+	living  living            // the parts of classes that are in use
+	own     own               // what the own files of the image say
 	copies  map[string]string // paths of copies that no process gets, with the path of the other
 	// lone are those of copies in directories that nothing leads to.
 	lone map[string]bool
@@ -140,9 +145,14 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 	if f.copies, err = f.unreached(ctx, all); err != nil {
 		return nil, err
 	}
-	f.lone = f.abandoned()
+	if err := f.readOwn(ctx, all); err != nil {
+		return nil, err
+	}
+	if f.lone, err = f.abandoned(ctx); err != nil {
+		return nil, err
+	}
 	f.living, f.resources = f.inUse(all), f.unneededResources()
-	commands := f.commands()
+	commands := append(f.commands(), f.own.lines...)
 	for _, c := range all {
 		if p := f.needs(c); p != "" {
 			r.Kept = append(r.Kept, Kept{c.ID, c.Title, p})
@@ -320,7 +330,7 @@ func (f *finder) classOf(e *layers.Entry, layer int) int {
 		case BuilderResources:
 			return f.resources[e.Path]
 		default:
-			return c.has(e.Path) && !f.living[c.tree(e.Path)]
+			return c.has(e.Path) && !f.living.has(c, e.Path)
 		}
 	})
 }

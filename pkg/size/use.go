@@ -13,6 +13,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
 	"github.com/imgcheck/imgcheck/pkg/gpucode"
 	"github.com/imgcheck/imgcheck/pkg/layers"
+	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/pyimport"
 	"github.com/imgcheck/imgcheck/pkg/replay"
 	"github.com/imgcheck/imgcheck/pkg/targets"
@@ -43,40 +44,93 @@ func used(ev *replay.Evidence) map[string]bool {
 	return set
 }
 
-// inUse returns the trees of classes in which a program of the image uses a file, which a script
-// or a variable of the image names, or which have an environment of Python (PEP 405:
+// living are the parts of classes that are in use.
+type living struct {
+	trees map[string]bool // of one class each
+	dirs  []string        // all that is below them, with a slash at their ends
+}
+
+// has reports whether a file of a class is in use.
+func (l *living) has(c *Class, p string) bool {
+	return l.trees[c.tree(p)] || slices.ContainsFunc(l.dirs, func(dir string) bool { return strings.HasPrefix(p, dir) })
+}
+
+// inUse returns the trees of classes in which a program of the image uses a file, which a script,
+// a variable, a link or an own file of the image names, or which have an environment of Python (PEP 405:
 // pyvenv.cfg): the rest of such a tree may be needed, too.
-func (f *finder) inUse(classes []*Class) map[string]bool {
-	set := map[string]bool{}
+func (f *finder) inUse(classes []*Class) living {
+	l := living{trees: map[string]bool{}}
 	add := func(p string) {
 		for _, c := range classes {
 			if c.has(p) {
-				set[c.tree(p)] = true
+				l.trees[c.tree(p)] = true
 			}
 		}
 	}
-	named := func(text string) {
-		for _, p := range paths.FindAllString(text, -1) {
-			add(strings.TrimPrefix(path.Clean(p), "/"))
+	// mention does the same for a path in a text. If whole is set, the path of a directory stands for all in it.
+	mention := func(p string, whole bool) {
+		for _, p := range f.expand(p) {
+			add(p)
+			if whole && slices.ContainsFunc(classes, func(c *Class) bool { return c.isRoot(p) }) {
+				l.dirs = append(l.dirs, p+"/")
+			}
 		}
 	}
 	for p := range f.used {
 		add(strings.TrimPrefix(p, "/"))
 	}
+	reached := f.scripts()
 	for e := range f.FS.All() {
-		if path.Base(e.Path) == "pyvenv.cfg" {
+		switch {
+		case path.Base(e.Path) == "pyvenv.cfg":
 			add(e.Path)
-		}
-		if e.Shebang != "" || path.Ext(e.Path) == ".sh" {
-			named(string(e.Content))
+		case e.Type == layers.Symlink:
+			if to, _, ok := f.FS.Lookup("/" + e.Path); ok && to.IsDir() && !isOwnLink(e.Path) {
+				mention("/"+to.Path, true)
+			}
+		case path.Ext(e.Path) == ".pth":
+			for _, p := range paths.FindAllString(string(e.Content), -1) {
+				mention(p, true)
+			}
+		case isScript(e):
+			own := reached["/"+e.Path] || isOwn(e)
+			for _, p := range pathsIn(e.Content, nil) {
+				mention(p, own)
+			}
 		}
 	}
 	for _, v := range f.Evidence.Config.Env().Vars {
-		named(v)
+		for _, p := range paths.FindAllString(v, -1) {
+			mention(p, false)
+		}
+	}
+	for _, p := range slices.Concat(f.own.paths, f.Evidence.Config.Volumes()) {
+		mention(p, true)
 	}
 	f.installed(classes, add)
-	return set
+	return l
 }
+
+// expand returns the paths, without leading slashes, that a text may mean which begins in a home directory or ends in a pattern.
+func (f *finder) expand(p string) []string {
+	if i := strings.IndexAny(p, "*?[{$"); i >= 0 {
+		p = path.Dir(p[:i] + "x")
+	}
+	rest, home := strings.CutPrefix(p, "~/")
+	if !home {
+		return []string{strings.TrimPrefix(path.Clean(p), "/")}
+	}
+	list := []string{path.Join("root", rest)}
+	for e := range f.FS.Below("home") {
+		if e.IsDir() && path.Dir(e.Path) == "home" {
+			list = append(list, path.Join(e.Path, rest))
+		}
+	}
+	return list
+}
+
+// isScript reports whether an entry is a script whose text was kept.
+func isScript(e *layers.Entry) bool { return e.Shebang != "" || path.Ext(e.Path) == ".sh" }
 
 // installed calls add with the packages and archives that the image's start may install: those that
 // a word of it names, or that are in a directory which a word or a variable of an installer names.
@@ -96,10 +150,16 @@ func (f *finder) installed(classes []*Class, add func(p string)) {
 			below = append(below, p+"/")
 		}
 	}
-	for _, line := range f.commands() {
+	for _, line := range append(f.commands(), f.own.lines...) {
+		if slices.ContainsFunc(line[:min(3, len(line))], func(w string) bool { return path.Base(w) == "rm" }) {
+			continue
+		}
 		for _, w := range line {
 			name(w)
 		}
+	}
+	if dir := f.Evidence.Config.Env().Cwd; strings.HasPrefix(dir, "/tmp") || strings.HasPrefix(dir, "/var/tmp") {
+		name(dir) // programs may open its files by their names alone
 	}
 	for _, v := range f.Evidence.Config.Env().Vars {
 		if strings.HasPrefix(v, "PIP_") || strings.HasPrefix(v, "UV_") {
@@ -172,6 +232,7 @@ func (f *finder) unreached(ctx context.Context, classes []*Class) (map[string]st
 		return copies, nil
 	}
 	f.keepNamed(copies)
+	f.keepOthers(copies)
 	for _, o := range f.Evidence.Files.Objects {
 		if err := cmp.Or(ctx.Err(), f.Evidence.Config.Spent()); err != nil {
 			return nil, err
@@ -189,33 +250,115 @@ func (f *finder) unreached(ctx context.Context, classes []*Class) (map[string]st
 	return copies, nil
 }
 
-// keepNamed takes the copies off copies which a kept text names by their paths, or a source of Python
-// or Node by their directories: a function that nothing calls when the program starts may open them.
-func (f *finder) keepNamed(copies map[string]string) {
-	byDir := map[string][]string{}
-	for p := range copies {
-		byDir[path.Dir(p)] = append(byDir[path.Dir(p)], p)
+// keepOthers keeps the copies that other processors get (glibc-hwcaps), and those in environments of Python of which no
+// program was replayed, but a library of which needs them: it may be found by the sources of that environment.
+func (f *finder) keepOthers(copies map[string]string) {
+	idle := map[string]bool{} // environments with a copy
+	for p, other := range copies {
+		if strings.Contains(other, "/glibc-hwcaps/") || strings.Contains(p, "/glibc-hwcaps/") {
+			delete(copies, p)
+		} else if env := environmentOf("/" + p); env != "" {
+			idle[env] = true
+		}
 	}
+	for p := range f.used {
+		delete(idle, environmentOf(p))
+	}
+	needed := map[string]bool{} // environment and SONAME
+	for _, o := range f.Evidence.Files.Objects {
+		if env := environmentOf(o.Path); idle[env] {
+			names := slices.Clone(o.ELF.Needed)
+			if o.ELF.Named != nil {
+				names = append(names, o.ELF.Named.Names...)
+			}
+			for _, n := range names {
+				needed[env+path.Base(n)] = true
+			}
+		}
+	}
+	for _, o := range f.Evidence.Files.Objects {
+		if needed[environmentOf(o.Path)+o.ELF.Soname] {
+			delete(copies, strings.TrimPrefix(o.Path, "/"))
+		}
+	}
+}
+
+// environmentOf returns the directory of Python's packages that a path is in, or "".
+func environmentOf(p string) string {
+	for _, dir := range []string{"/site-packages/", "/dist-packages/"} {
+		if i := strings.Index(p, dir); i >= 0 {
+			return p[:i+len(dir)]
+		}
+	}
+	return ""
+}
+
+// keepNamed takes the copies off copies which a kept text names by their paths, or a source of Python
+// or Node, a script that is no part of the start or a variable by their directories: a function that nothing
+// calls when the program starts may open them.
+func (f *finder) keepNamed(copies map[string]string) {
+	reached := f.scripts()
 	for e := range f.FS.All() {
-		if len(e.Content) == 0 {
-			continue
+		if len(e.Content) > 0 {
+			f.keepText(copies, e.Content, isSource(e.Path) || path.Ext(e.Path) == ".pth" || isScript(e) && !reached["/"+e.Path])
 		}
-		if bytes.Contains(e.Content, []byte(".so")) {
-			for _, name := range libraryPaths.FindAll(e.Content, -1) {
-				if to, _, ok := f.FS.Lookup(string(name)); ok { // through links such as /usr/local/cuda
-					delete(copies, to.Path)
-				}
+		if e.Type == layers.Symlink && !isOwnLink(e.Path) {
+			f.keepLinked(copies, e)
+		}
+	}
+	f.keepText(copies, []byte(strings.Join(f.Evidence.Config.Healthcheck(), " ")), true)
+	for _, v := range f.Evidence.Config.Volumes() {
+		for p := range copies {
+			if replay.IsIn("/"+p, path.Clean(v)) {
+				delete(copies, p)
 			}
 		}
-		for dir, list := range byDir {
-			if !bytes.Contains(e.Content, []byte("/"+dir)) {
-				continue
+	}
+	for _, v := range f.Evidence.Config.Env().Vars {
+		name, value, _ := strings.Cut(v, "=")
+		if slices.Contains(searchPaths, name) {
+			continue // which the replay knows
+		}
+		for p := range copies {
+			if to, _, ok := f.FS.Lookup(path.Clean(value)); ok && strings.HasPrefix(value, "/") && (to.Path == p || to.Path == path.Dir(p)) {
+				delete(copies, p)
 			}
-			if isSource(e.Path) && ends(e.Content, "/"+dir) {
-				for _, p := range list {
-					delete(copies, p)
-				}
+		}
+	}
+}
+
+// keepLinked takes the copies off copies that are below a directory to which a symbolic link from elsewhere leads: a
+// program may have that path. The directories of the system have second names, too.
+func (f *finder) keepLinked(copies map[string]string, e *layers.Entry) {
+	to, _, ok := f.FS.Lookup("/" + e.Path)
+	if !ok || !to.IsDir() || packs.MatchAny(homes, to.Path) {
+		return
+	}
+	for p := range copies {
+		if strings.HasPrefix(p, to.Path+"/") && !strings.HasPrefix(e.Path, to.Path+"/") {
+			delete(copies, p)
+		}
+	}
+}
+
+// searchPaths are variables with directories of the loader, of linkers, shells and CUDA.
+var searchPaths = []string{"LD_LIBRARY_PATH", "LIBRARY_PATH", "PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "LD_PRELOAD"}
+
+// keepText takes the copies off copies that a text names by their paths, or, if it is a source, by their directories.
+func (f *finder) keepText(copies map[string]string, text []byte, source bool) {
+	if bytes.Contains(text, []byte(".so")) {
+		for _, name := range libraryPaths.FindAll(text, -1) {
+			if to, _, ok := f.FS.Lookup(string(name)); ok { // through links such as /usr/local/cuda
+				delete(copies, to.Path)
 			}
+		}
+	}
+	if !source {
+		return
+	}
+	for p := range copies {
+		if ends(text, "/"+path.Dir(p)) {
+			delete(copies, p)
 		}
 	}
 }
@@ -370,7 +513,7 @@ func hardLinked(read []*layers.Layer) map[string]bool {
 func linked(fsys *layers.FS, classes []*Class) map[string]bool {
 	kept := map[string]bool{}
 	for e := range fsys.All() {
-		if e.Type != layers.Symlink || slices.ContainsFunc(ownLinks, func(p string) bool { return strings.HasPrefix(e.Path, p) }) {
+		if e.Type != layers.Symlink || isOwnLink(e.Path) {
 			continue
 		}
 		to, _, ok := fsys.Lookup("/" + e.Path)
@@ -386,3 +529,7 @@ func linked(fsys *layers.FS, classes []*Class) map[string]bool {
 
 // ownLinks are the beginnings of CUDA's links, and of those of update-alternatives.
 var ownLinks = []string{"usr/local/cuda", "etc/alternatives/"}
+
+func isOwnLink(p string) bool {
+	return slices.ContainsFunc(ownLinks, func(own string) bool { return strings.HasPrefix(p, own) })
+}

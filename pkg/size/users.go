@@ -24,7 +24,6 @@ func (f *finder) commands() [][]string {
 		return nil
 	}
 	var list [][]string
-	scripts := map[string]bool{s.Path: true}
 	for i := range s.Programs {
 		p := &s.Programs[i]
 		line := []string{p.Path, p.File}
@@ -38,19 +37,42 @@ func (f *finder) commands() [][]string {
 		list = append(list, line)
 		for _, l := range p.Chain {
 			list = append(list, words.FindAllString(l.What, -1))
+		}
+	}
+	if line := f.Evidence.Config.Healthcheck(); line != nil {
+		list = append(list, words.FindAllString(strings.Join(line, " "), -1))
+	}
+	for _, p := range slices.Sorted(maps.Keys(f.scripts())) {
+		if e, _, ok := f.FS.Lookup(p); ok && isScript(e) {
+			list = append(list, linesOf(string(e.Content))...)
+		}
+	}
+	return list
+}
+
+// scripts returns the paths of the scripts of the image's start.
+func (f *finder) scripts() map[string]bool {
+	s := f.Evidence.Started
+	if s == nil {
+		return nil
+	}
+	scripts := map[string]bool{s.Path: true}
+	for i := range s.Programs {
+		p := &s.Programs[i]
+		for _, l := range p.Chain {
 			scripts[l.File] = true
 		}
 		scripts[p.File] = true
 	}
-	for _, p := range slices.Sorted(maps.Keys(scripts)) {
-		e, _, ok := f.FS.Lookup(p)
-		if !ok || p == "" || e.Shebang == "" && path.Ext(e.Path) != ".sh" {
-			continue
-		}
-		for _, line := range strings.Split(strings.ReplaceAll(string(e.Content), "\\\n", " "), "\n") {
-			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
-				list = append(list, words.FindAllString(line, -1))
-			}
+	delete(scripts, "")
+	return scripts
+}
+
+// linesOf returns the words of a script's lines, without comments.
+func linesOf(text string) (list [][]string) {
+	for _, line := range strings.Split(strings.ReplaceAll(text, "\\\n", " "), "\n") {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			list = append(list, words.FindAllString(line, -1))
 		}
 	}
 	return list
