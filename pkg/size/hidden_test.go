@@ -1,6 +1,7 @@
 package size_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -232,5 +233,18 @@ func TestHiddenCompilers(t *testing.T) {
 		"warp":        {hiddenInfer, distribution("warp_lang"), []string{header}, "headers"},
 		"a profiler":  {starts("exec /opt/nvidia/nsight-systems/2024/bin/nsys profile /app/infer"), own("/opt/nvidia/nsight-systems/2024/bin/nsys", hiddenProgram), []string{"/opt/nvidia/nsight-systems/2024/lib/data"}, ""},
 		"no profiler": {hiddenInfer, "", []string{"/opt/nvidia/nsight-systems/2024/lib/data"}, "cuda-tools"},
+	})
+}
+
+// TestManyFacts claims no caches and archives of an image whose files name more paths than are kept.
+func TestManyFacts(t *testing.T) {
+	var names strings.Builder
+	for i := range 20_001 {
+		fmt.Fprintf(&names, "/tmp/%d\n", i)
+	}
+	cache, archive := "/root/.cache/pip/http-1", "/tmp/x.whl"
+	checkHidden(t, map[string]hidden{
+		"many":    {hiddenInfer, own("/app/names", names.String()), []string{cache, archive}, ""},
+		"as many": {hiddenInfer, own("/app/names", strings.TrimSuffix(names.String(), "/tmp/20000\n")), []string{cache}, "package-cache"},
 	})
 }

@@ -21,10 +21,40 @@ import (
 type own struct {
 	lines [][]string // command lines that a source may run
 	paths []string   // absolute paths; a path in the home directory begins with ~
+	had   map[string]bool
+	many  bool // there are more than maxFacts: what classes have by these facts is not claimed
 }
 
-// maxOwn limits an own file that is read, in bytes.
-const maxOwn = 1 << 20
+// line adds a command line, and path a path.
+func (o *own) line(words []string) {
+	if o.first(strings.Join(words, " ")) {
+		o.lines = append(o.lines, words)
+	}
+}
+
+func (o *own) path(p string) {
+	if o.first(p) {
+		o.paths = append(o.paths, p)
+	}
+}
+
+func (o *own) first(fact string) bool {
+	if o.had == nil {
+		o.had = map[string]bool{}
+	}
+	o.many = o.many || len(o.had) >= maxFacts && !o.had[fact]
+	if o.many || o.had[fact] {
+		return false
+	}
+	o.had[fact] = true
+	return true
+}
+
+// Bounds of the own files: bytes of one that is read, and facts that are kept of all.
+const (
+	maxOwn   = 1 << 20
+	maxFacts = 20_000
+)
 
 // notOwn are patterns of files that packages have, that only a build reads, or that are no program's text.
 var notOwn = []string{
@@ -74,11 +104,17 @@ func (f *finder) readOwn(ctx context.Context, classes []*Class) error {
 			return nil
 		}
 		f.keepLed(e, text)
-		f.own.paths = append(f.own.paths, pathsIn(text, mayTell)...)
+		for _, p := range pathsIn(text, mayTell) {
+			f.own.path(p)
+		}
 		if packs.MatchAny(services, e.Path) || path.Base(e.Path) == "Makefile" || sourced[e.Path] {
-			f.own.lines = append(f.own.lines, linesOf(string(text))...)
+			for _, line := range linesOf(string(text)) {
+				if runs(line, programs) {
+					f.own.line(line)
+				}
+			}
 		} else {
-			f.own.lines = append(f.own.lines, commandsIn(text, programs)...)
+			commandsIn(text, programs, f.own.line)
 		}
 		return nil
 	})
@@ -247,21 +283,23 @@ var (
 	called = regexp.MustCompile("(?:system|popen|Popen|run|call|check_call|check_output|getoutput|getstatusoutput|exec\\w*|spawn\\w*|shell|sh)\\(\\s*[fr]?[\"'`]{1,3}([^\"`]{1,400}?)[\"'`]")
 )
 
-// commandsIn returns the command lines that a source may run with some programs.
-func commandsIn(text []byte, programs []string) (list [][]string) {
+// runs reports whether a line has one of some programs.
+func runs(line, programs []string) bool {
+	return slices.ContainsFunc(line, func(w string) bool { return packs.MatchAny(programs, path.Base(w)) })
+}
+
+// commandsIn calls add with the command lines that a source may run with some programs.
+func commandsIn(text []byte, programs []string, add func(line []string)) {
 	for _, m := range listed.FindAllSubmatchIndex(text, -1) {
 		if packs.MatchAny(programs, path.Base(string(text[m[2]:m[3]]))) {
-			rest := words.FindAllString(string(text[m[2]:min(len(text), m[3]+300)]), 14)
-			list = append(list, rest)
+			add(words.FindAllString(string(text[m[2]:min(len(text), m[3]+300)]), 14))
 		}
 	}
 	for _, m := range called.FindAllSubmatch(text, -1) {
-		line := words.FindAllString(string(m[1]), -1)
-		if slices.ContainsFunc(line, func(w string) bool { return packs.MatchAny(programs, path.Base(w)) }) {
-			list = append(list, line)
+		if line := words.FindAllString(string(m[1]), -1); runs(line, programs) {
+			add(line)
 		}
 	}
-	return list
 }
 
 // search takes those off trees that a file outside names, whatever its kind: settings of a program, a source in

@@ -48,6 +48,9 @@ type File struct {
 	Pull int64 `json:"pull"`
 	// Of is the path of the copy that processes get instead, for a file of Copies.
 	Of string `json:"of,omitempty"`
+	// By is the layer, from 0, that writes or removes a file of Replaced, and Again that it writes it; 0 if that is not known.
+	By    int  `json:"by,omitempty"`
+	Again bool `json:"again,omitempty"`
 }
 
 // Group is the files of one class, the largest first.
@@ -119,12 +122,13 @@ type finder struct {
 	Image
 	tables  *targets.Tables
 	classes []*Class
-	hard    map[string]bool   // paths that hard links of other layers lead to
-	kept    map[string]bool   // paths that symbolic links lead to
-	used    map[string]bool   // real paths of files that programs use
-	living  living            // the parts of classes that are in use
-	own     own               // what the own files of the image say
-	copies  map[string]string // paths of copies that no process gets, with the path of the other
+	hard    map[string]bool         // paths that hard links of other layers lead to
+	kept    map[string]bool         // paths that symbolic links lead to
+	used    map[string]bool         // real paths of files that programs use
+	living  living                  // the parts of classes that are in use
+	own     own                     // what the own files of the image say
+	copies  map[string]string       // paths of copies that no process gets, with the path of the other
+	marked  map[int]map[string]bool // by layer: see markers
 	// lone are those of copies in directories that nothing leads to.
 	lone map[string]bool
 	// resources are the paths of files with kernels of TensorRT's builder that no GPU of the image needs.
@@ -140,7 +144,7 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 	for _, s := range img.FS.Skipped {
 		r.Unread = append(r.Unread, fmt.Sprintf("layer %d: %s: %s", s.Layer, s.Path, s.Why))
 	}
-	f := &finder{Image: img, tables: targets.Known(), hard: hardLinked(img.Layers), kept: linked(img.FS, all), used: used(img.Evidence)}
+	f := &finder{Image: img, tables: targets.Known(), hard: hardLinked(img.Layers), kept: linked(img.FS, all), used: used(img.Evidence), marked: map[int]map[string]bool{}}
 	var err error
 	if f.copies, err = f.unreached(ctx, all); err != nil {
 		return nil, err
@@ -156,6 +160,10 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 	for _, c := range all {
 		if p := f.needs(c); p != "" {
 			r.Kept = append(r.Kept, Kept{c.ID, c.Title, p})
+			continue
+		}
+		if f.own.many && (len(c.Users) > 0 || c.ID == Installers) {
+			r.Kept = append(r.Kept, Kept{c.ID, c.Title, fmt.Sprintf("the image, whose files name more than %d paths and commands,", maxFacts)})
 			continue
 		}
 		c, kept := f.withoutUsed(c, commands)
@@ -210,6 +218,9 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 			}
 			if class >= 0 && file.Bytes > 0 && !(repeated && class == 0) {
 				file.Path = "/" + e.Path
+				if f.classes[class].ID == Replaced {
+					file.By, file.Again = f.hides(e.Path, i)
+				}
 				groups[class].Files = append(groups[class].Files, file)
 			}
 		}
@@ -333,6 +344,47 @@ func (f *finder) classOf(e *layers.Entry, layer int) int {
 			return c.has(e.Path) && !f.living.has(c, e.Path)
 		}
 	})
+}
+
+// hides returns the first layer above one that hides its path, and whether that has something at the path itself.
+func (f *finder) hides(p string, layer int) (by int, again bool) {
+	for i := layer + 1; i < len(f.Layers); i++ {
+		l := f.Layers[i]
+		if entryOf(l, p) != nil {
+			return i, true
+		}
+		for dir := p; dir != "."; dir = path.Dir(dir) {
+			e := entryOf(l, dir)
+			if e != nil && !e.IsDir() || f.markers(i)[dir] || dir != p && f.markers(i)[dir+"/"] {
+				return i, false
+			}
+		}
+	}
+	return 0, false
+}
+
+// markers returns the paths that a layer removes, and its opaque directories with a slash.
+func (f *finder) markers(layer int) map[string]bool {
+	if set, ok := f.marked[layer]; ok {
+		return set
+	}
+	set := map[string]bool{}
+	for _, p := range f.Layers[layer].Whiteouts {
+		set[p] = true
+	}
+	for _, p := range f.Layers[layer].Opaque {
+		set[p+"/"] = true
+	}
+	f.marked[layer] = set
+	return set
+}
+
+func entryOf(l *layers.Layer, p string) *layers.Entry {
+	i, ok := slices.BinarySearchFunc(l.Entries, p, func(e *layers.Entry, p string) int { return strings.Compare(e.Path, p) })
+	if !ok {
+		return nil
+	}
+	return l.Entries[i]
 }
 
 // hasSource reports whether a path is bytecode whose source is in the directory above: Python

@@ -70,6 +70,11 @@ func TestFind(t *testing.T) {
 	if err := r.Text(&text); err != nil || !strings.Contains(text.String(), "without assumptions: 550 B -> 200 B; if they hold, and you do all of these: -> 150 B") {
 		t.Errorf("%v: %s", err, text.String())
 	}
+	for _, row := range []string{"/app/old (layer 2 removes it)  layer 1  RUN make", "/app/rewritten (layer 2 writes it again)"} {
+		if !strings.Contains(text.String(), row) {
+			t.Errorf("no row has %q:\n%s", row, text.String())
+		}
+	}
 	validate(t, r)
 }
 

@@ -85,6 +85,9 @@ func (r *Result) group(b *strings.Builder, g *Group) {
 		if f.Of != "" {
 			fmt.Fprintf(b, " (processes get %s)", plain.Line(f.Of))
 		}
+		if f.By > 0 {
+			fmt.Fprintf(b, " (layer %d %s)", f.By+1, map[bool]string{true: "writes it again", false: "removes it"}[f.Again])
+		}
 		if len(r.Layers) > 1 {
 			fmt.Fprintf(b, "  %s", r.layer(f.Layer))
 		}
@@ -148,6 +151,9 @@ func (r *Result) total(b *strings.Builder) {
 		fmt.Fprintf(b, "if you do all of these: %s -> %s", all, amount(true))
 	case sure == 0:
 		fmt.Fprintf(b, "if the assumptions hold, and you do all of these: %s -> %s", all, amount(true))
+	case amount(false) == all:
+		pull, bytes := r.Can(false)
+		fmt.Fprintf(b, "without assumptions: %s of %s can go; if they hold, and you do all of these: -> %s", r.amount(pull, bytes), all, amount(true))
 	default:
 		fmt.Fprintf(b, "without assumptions: %s -> %s; if they hold, and you do all of these: -> %s", all, amount(false), amount(true))
 	}
