@@ -18,7 +18,7 @@ import (
 // count, nor one that a text of the image names.
 
 // homes are places where programs look for CUDA, or where loaders do, by themselves.
-var homes = []string{"usr", "usr/**", "lib*", "lib*/**", "bin", "sbin", "opt", "home", "opt/cuda*", "opt/nvidia*", "opt/conda*"}
+var homes = []string{"usr", "usr/**", "lib*", "lib*/**", "bin", "sbin", "opt", "home", "opt/cuda*", "opt/nvidia*", "opt/conda*", "root", "root/**", "home/*"}
 
 // codeFiles are extensions of files that programs are, or read to find others.
 var codeFiles = []string{".py", ".pyc", ".pth", ".egg-link", ".js", ".mjs", ".cjs", ".node", ".json", ".yaml", ".yml", ".toml", ".jar", ".lua", ".pl", ".rb", ".php", ".sh", ".conf", ".cfg", ".ini", ".env"}

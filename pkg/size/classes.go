@@ -39,6 +39,7 @@ type User struct {
 	Without   []string `yaml:"without"`   // words with which it does not read them
 	Modules   []string `yaml:"modules"`   // ends of the paths of modules that a program of the start imports
 	Libraries []string `yaml:"libraries"` // patterns of SONAMEs of which a process loads one
+	Texts     []string `yaml:"texts"`     // in sources of the image's own
 	Paths     []string `yaml:"paths"`     // of these files; all of the class if there are none
 }
 
@@ -85,8 +86,8 @@ func LoadClasses(fsys fs.FS) ([]*Class, error) {
 		ids = append(ids, c.ID)
 		patterns := slices.Concat(c.Paths, c.Except, c.Unless)
 		for _, u := range c.Users {
-			if len(u.Programs)+len(u.Modules)+len(u.Libraries) == 0 {
-				return nil, fmt.Errorf("size/classes.yaml: class %s: a user has no programs, modules or libraries", c.ID)
+			if len(u.Programs)+len(u.Modules)+len(u.Libraries)+len(u.Texts) == 0 {
+				return nil, fmt.Errorf("size/classes.yaml: class %s: a user has no programs, modules, libraries or texts", c.ID)
 			}
 			patterns = slices.Concat(patterns, u.Programs, u.Libraries, u.Paths)
 		}

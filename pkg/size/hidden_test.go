@@ -136,6 +136,9 @@ func TestHiddenCopies(t *testing.T) {
 		"a .pth":                     {hiddenInfer, hiddenBuild + own(packages+"/x.pth", "/opt/build/lib"), build, ""},
 		"a link":                     {hiddenInfer, hiddenBuild + "-- 1/usr/lib/blas.so --\nsymlink " + buildBLAS + "\n", build, ""},
 		"a chain of links":           {hiddenInfer, hiddenBuild + "-- 1/app/cur --\nsymlink ../opt/link\n-- 1/opt/link --\nsymlink build\n", build, ""},
+		"a relative path":            {hiddenInfer, hiddenBuild + own("/opt/app/settings", "blas=../build/lib/libcublas.so.12"), build, ""},
+		"a home directory":           {hiddenInfer, own("/home/me/lib/libcublas.so.12", hiddenBLAS) + own("/app/settings", "blas=~/lib"), []string{"/home/me/lib/libcublas.so.12"}, "copies"},
+		"a variable above":           {with("env TOOLKIT_HOME=/opt/toolkit", hiddenInfer), hiddenToolkit, toolkit, ""},
 		"nothing but ldconfig":       {hiddenInfer, hiddenToolkit, toolkit, "copies"},
 		"a wrapper":                  {hiddenInfer, hiddenToolkit + script("/usr/local/bin/tool", "#!/bin/sh\nLD_LIBRARY_PATH=/opt/toolkit/lib exec /app/tool.real"), toolkit, ""},
 		"a profile of the toolkit":   {hiddenInfer, hiddenToolkit + own("/etc/profile.d/t.sh", "export LD_LIBRARY_PATH=/opt/toolkit/lib"), toolkit, ""},
@@ -193,6 +196,8 @@ func TestHiddenCaches(t *testing.T) {
 		"a link to all":           {hiddenInfer, link("/app/cache", "/root/.cache"), []string{uv}, ""},
 		"a .pth":                  {hiddenPython, own("/usr/lib/python3/dist-packages/x.pth", "/root/.cache/uv/archive-v0/x") + own("/app/main.py", "import os"), []string{uv}, ""},
 		"PYTHONPATH":              {with("env PYTHONPATH=/root/.cache/uv/archive-v0/x", hiddenPython), own("/app/main.py", "import os"), []string{uv}, ""},
+		"a line with #!":          {hiddenInfer, script("/usr/local/bin/tool", "#!/root/.cache/uv/archive-v0/x/bin/python"), []string{uv}, ""},
+		"servers of tools":        {hiddenInfer, own("/app/mcp.json", `{"command": "uvx", "args": ["a"]}`), []string{uv}, ""},
 		"conda's links":           {hiddenInfer, link("/opt/conda/envs/e/lib/mod.py", "../../../pkgs/p-1/lib/mod.py"), []string{"/opt/conda/pkgs/p-1/lib/mod.py"}, ""},
 	})
 }
@@ -223,16 +228,17 @@ func TestHiddenCompilers(t *testing.T) {
 		return own("/usr/lib/python3/dist-packages/"+name+"-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: "+name+"\nVersion: 1.0")
 	}
 	checkHidden(t, map[string]hidden{
-		"nothing":     {hiddenInfer, "", []string{header}, "headers"},
-		"no linker":   {hiddenInfer, "", []string{static}, "static-libraries"},
-		"-ldl":        {hiddenInfer, "", []string{"/usr/lib/x86_64-linux-gnu/libdl.a", "/usr/lib/x86_64-linux-gnu/libpthread.a", "/usr/lib/x86_64-linux-gnu/librt.a"}, ""},
-		"a script":    {starts("cc -shared x.c -o x.so\nexec /app/infer"), "", []string{header, static}, ""},
-		"a function":  {hiddenPython, own("/app/main.py", "import subprocess\ndef feature():\n    subprocess.run([\"gcc\", \"-O2\", \"x.c\"])"), []string{header, static}, ""},
-		"pytensor":    {hiddenInfer, distribution("pytensor"), []string{header}, ""},
-		"cppyy-cling": {hiddenInfer, distribution("cppyy_cling"), []string{header}, ""},
-		"warp":        {hiddenInfer, distribution("warp_lang"), []string{header}, "headers"},
-		"a profiler":  {starts("exec /opt/nvidia/nsight-systems/2024/bin/nsys profile /app/infer"), own("/opt/nvidia/nsight-systems/2024/bin/nsys", hiddenProgram), []string{"/opt/nvidia/nsight-systems/2024/lib/data"}, ""},
-		"no profiler": {hiddenInfer, "", []string{"/opt/nvidia/nsight-systems/2024/lib/data"}, "cuda-tools"},
+		"nothing":       {hiddenInfer, "", []string{header}, "headers"},
+		"no linker":     {hiddenInfer, "", []string{static}, "static-libraries"},
+		"-ldl":          {hiddenInfer, "", []string{"/usr/lib/x86_64-linux-gnu/libdl.a", "/usr/lib/x86_64-linux-gnu/libpthread.a", "/usr/lib/x86_64-linux-gnu/librt.a"}, ""},
+		"a script":      {starts("cc -shared x.c -o x.so\nexec /app/infer"), "", []string{header, static}, ""},
+		"a function":    {hiddenPython, own("/app/main.py", "import subprocess\ndef feature():\n    subprocess.run([\"gcc\", \"-O2\", \"x.c\"])"), []string{header, static}, ""},
+		"cpp_extension": {hiddenPython, own("/app/main.py", "def feature():\n    from torch.utils import cpp_extension\n    cpp_extension.load(name='x', sources=['x.cpp'])"), []string{header, static}, ""},
+		"pytensor":      {hiddenInfer, distribution("pytensor"), []string{header}, ""},
+		"cppyy-cling":   {hiddenInfer, distribution("cppyy_cling"), []string{header}, ""},
+		"warp":          {hiddenInfer, distribution("warp_lang"), []string{header}, "headers"},
+		"a profiler":    {starts("exec /opt/nvidia/nsight-systems/2024/bin/nsys profile /app/infer"), own("/opt/nvidia/nsight-systems/2024/bin/nsys", hiddenProgram), []string{"/opt/nvidia/nsight-systems/2024/lib/data"}, ""},
+		"no profiler":   {hiddenInfer, "", []string{"/opt/nvidia/nsight-systems/2024/lib/data"}, "cuda-tools"},
 	})
 }
 

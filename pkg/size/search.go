@@ -116,6 +116,15 @@ func (f *finder) readOwn(ctx context.Context, classes []*Class) error {
 		} else {
 			commandsIn(text, programs, f.own.line)
 		}
+		for _, c := range classes {
+			for _, u := range c.Users {
+				for _, name := range u.Texts {
+					if isSource(e.Path) && bytes.Contains(text, []byte(name)) {
+						f.own.line([]string{name})
+					}
+				}
+			}
+		}
 		return nil
 	})
 }
@@ -240,7 +249,7 @@ var removes = regexp.MustCompile(`(?:^|[\s"';&|(])rm\s+-|["']rm["']|\brmtree\b|\
 func pathsIn(text []byte, may func(line []byte) bool) (list []string) {
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimSpace(line)
-		if len(line) < 4 || bytes.HasPrefix(line, []byte("#")) || bytes.HasPrefix(line, []byte("//")) || may != nil && !may(line) || removes.Match(line) {
+		if len(line) < 4 || bytes.HasPrefix(line, []byte("#")) && !bytes.HasPrefix(line, []byte("#!")) || bytes.HasPrefix(line, []byte("//")) || may != nil && !may(line) || removes.Match(line) {
 			continue
 		}
 		for _, p := range ownPaths.FindAllString(string(line), -1) {
@@ -316,7 +325,7 @@ func (f *finder) search(ctx context.Context, trees map[string]bool) error {
 		for _, c := range ascii {
 			wide = append(wide, c, 0)
 		}
-		needles, of = append(needles, ascii, wide), append(of, dir, dir)
+		needles, of = append(needles, ascii, wide, []byte("../"+path.Base(dir))), append(of, dir, dir, dir)
 	}
 	for t, alone := range trees {
 		if alone {

@@ -320,7 +320,7 @@ func (f *finder) keepNamed(copies map[string]string) {
 			continue // which the replay knows
 		}
 		for p := range copies {
-			if to, _, ok := f.FS.Lookup(path.Clean(value)); ok && strings.HasPrefix(value, "/") && (to.Path == p || to.Path == path.Dir(p)) {
+			if to, _, ok := f.FS.Lookup(path.Clean(value)); ok && strings.HasPrefix(value, "/") && (to.Path == p || to.Path == path.Dir(p) || strings.HasPrefix(p, to.Path+"/") && !packs.MatchAny(homes, to.Path)) {
 				delete(copies, p)
 			}
 		}

@@ -127,6 +127,11 @@ func (f *finder) uses(u *User, commands [][]string) string {
 			return path.Base(line[at]) + " " + line[at+1+i]
 		}
 	}
+	for _, name := range u.Texts {
+		if slices.ContainsFunc(commands, func(line []string) bool { return len(line) == 1 && line[0] == name }) {
+			return name
+		}
+	}
 	for _, m := range u.Modules {
 		for p := range f.used {
 			if strings.HasSuffix(p, "/"+m) {
