@@ -32,7 +32,7 @@ func (f *finder) abandoned(ctx context.Context) (map[string]bool, error) {
 	}
 	trees := map[string]bool{} // true for one that nothing leads into, as far as is known
 	for p := range f.copies {
-		if t := treeOf(p); !packs.MatchAny(homes, t) {
+		if t := treeOf(p); !packs.MatchAny(homes, t) && !f.own.led[t] {
 			trees[t] = true
 		}
 	}

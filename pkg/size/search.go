@@ -19,8 +19,9 @@ import (
 
 // own are the facts of these files.
 type own struct {
-	lines [][]string // command lines that a source may run
-	paths []string   // absolute paths; a path in the home directory begins with ~
+	lines [][]string      // command lines that a source may run
+	paths []string        // absolute paths; a path in the home directory begins with ~
+	led   map[string]bool // trees of copies (see abandoned) to which a path in two parts may lead
 	had   map[string]bool
 	many  bool // there are more than maxFacts: what classes have by these facts is not claimed
 }
@@ -39,9 +40,6 @@ func (o *own) path(p string) {
 }
 
 func (o *own) first(fact string) bool {
-	if o.had == nil {
-		o.had = map[string]bool{}
-	}
 	o.many = o.many || len(o.had) >= maxFacts && !o.had[fact]
 	if o.many || o.had[fact] {
 		return false
@@ -84,6 +82,9 @@ func (f *finder) readOwn(ctx context.Context, classes []*Class) error {
 		return nil
 	}
 	makes, sourced := false, map[string]bool{}
+	for p := range f.scripts() {
+		sourced[strings.TrimPrefix(p, "/")] = true // also without `#!`
+	}
 	for _, line := range f.commands() {
 		makes = makes || slices.ContainsFunc(line, func(w string) bool { return path.Base(w) == "make" })
 		if i := slices.IndexFunc(line, func(w string) bool { return w == "." || w == "source" }); i >= 0 && i+1 < len(line) {
@@ -200,6 +201,9 @@ func (f *finder) keepParts(list []string, text []byte) {
 func (f *finder) keepLed(e *layers.Entry, text []byte) {
 	f.keepText(f.copies, text, true)
 	for p := range f.copies {
+		if t := treeOf(p); leadsAbove(text, t) {
+			f.own.led[t] = true
+		}
 		if !bytes.Contains(text, []byte(stemOf(p))) {
 			continue
 		}
@@ -241,6 +245,9 @@ var searches = regexp.MustCompile(`\bfind\s+/(?:\s|opt\b)|(?:walk|glob|scandir|l
 // ownPaths matches absolute paths and those in a home directory.
 var ownPaths = regexp.MustCompile(`(?:~|\$HOME|\$\{HOME\})?/[\w.@%+-][\w.@%+/*-]*`)
 
+// homeParts matches a part of a path in a home directory.
+var homeParts = regexp.MustCompile(`["'](\.(?:cache|npm)(?:/[\w./-]+)?)["'](?:\s*[,/]\s*["']([\w./-]+)["'])?`)
+
 // removes matches a line that removes files.
 var removes = regexp.MustCompile(`(?:^|[\s"';&|(])rm\s+-|["']rm["']|\brmtree\b|\bunlink\b|-delete\b|\brmSync\b`)
 
@@ -258,8 +265,8 @@ func pathsIn(text []byte, may func(line []byte) bool) (list []string) {
 			}
 			list = append(list, p)
 		}
-		if bytes.Contains(line, []byte(`".cache"`)) || bytes.Contains(line, []byte(`'.cache'`)) {
-			list = append(list, "~/.cache")
+		for _, m := range homeParts.FindAllSubmatch(line, -1) {
+			list = append(list, path.Join("~/"+string(m[1]), string(m[2])))
 		}
 	}
 	return list
@@ -286,10 +293,11 @@ func programsOf(classes []*Class) (list []string) {
 	return slices.Compact(list)
 }
 
-// A source runs a program by a list of texts, or by one text of a call.
+// A source runs a program by a list of texts, or by one text of a call or of a variable.
 var (
-	listed = regexp.MustCompile(`["']([\w./+-]{1,100})["']\s*,`)
-	called = regexp.MustCompile("(?:system|popen|Popen|run|call|check_call|check_output|getoutput|getstatusoutput|exec\\w*|spawn\\w*|shell|sh)\\(\\s*[fr]?[\"'`]{1,3}([^\"`]{1,400}?)[\"'`]")
+	listed   = regexp.MustCompile(`["']([\w./+-]{1,100})["']\s*,`)
+	assigned = regexp.MustCompile(`=\s*[fr]?["']([^"'\n]{1,400})["']`)
+	called   = regexp.MustCompile("(?:system|popen|Popen|run|call|check_call|check_output|getoutput|getstatusoutput|exec\\w*|spawn\\w*|shell|sh|split)\\(\\s*[fr]?[\"'`]{1,3}([^\"`]{1,400}?)[\"'`]")
 )
 
 // runs reports whether a line has one of some programs.
@@ -304,7 +312,7 @@ func commandsIn(text []byte, programs []string, add func(line []string)) {
 			add(words.FindAllString(string(text[m[2]:min(len(text), m[3]+300)]), 14))
 		}
 	}
-	for _, m := range called.FindAllSubmatch(text, -1) {
+	for _, m := range slices.Concat(called.FindAllSubmatch(text, -1), assigned.FindAllSubmatch(text, -1)) {
 		if line := words.FindAllString(string(m[1]), -1); runs(line, programs) {
 			add(line)
 		}

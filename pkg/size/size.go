@@ -144,7 +144,7 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 	for _, s := range img.FS.Skipped {
 		r.Unread = append(r.Unread, fmt.Sprintf("layer %d: %s: %s", s.Layer, s.Path, s.Why))
 	}
-	f := &finder{Image: img, tables: targets.Known(), hard: hardLinked(img.Layers), kept: linked(img.FS, all), used: used(img.Evidence), marked: map[int]map[string]bool{}}
+	f := &finder{Image: img, tables: targets.Known(), hard: hardLinked(img.Layers), kept: linked(img.FS, all), used: used(img.Evidence), marked: map[int]map[string]bool{}, own: own{had: map[string]bool{}, led: map[string]bool{}}}
 	var err error
 	if f.copies, err = f.unreached(ctx, all); err != nil {
 		return nil, err
