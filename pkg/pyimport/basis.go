@@ -116,7 +116,7 @@ func (r *Run) readsAttr(c *class, name string) {
 }
 
 // decide evaluates a condition. Whether that of a statement of a module is true is not known if a function that the
-// reduction has left out may have changed what it reads. What is weak counts only if the statement may raise.
+// reduction has left out may have changed the values; weak ones count only if the statement may raise.
 func (r *Run) decide(cond pysource.Expr, raises bool) (is, known bool) {
 	outer := r.basis
 	r.basis.changed, r.basis.weak = false, false
