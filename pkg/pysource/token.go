@@ -445,7 +445,7 @@ func (l *lexer) number() {
 	start := l.at
 	for l.at < len(l.src) {
 		c := l.src[l.at]
-		exponent := (c == '+' || c == '-') && (l.src[l.at-1]|0x20) == 'e' && l.at > start && !strings.HasPrefix(l.src[start:], "0x") && !strings.HasPrefix(l.src[start:], "0X")
+		exponent := (c == '+' || c == '-') && (l.src[l.at-1]|0x20) == 'e' && l.at > start && l.at+1 < len(l.src) && isDigit(l.src[l.at+1]) && !strings.HasPrefix(l.src[start:], "0x") && !strings.HasPrefix(l.src[start:], "0X")
 		if c != '.' && !isNamePart(c) && !exponent {
 			break
 		}
