@@ -400,7 +400,8 @@ func sameTables(f *elf.File, b []byte) bool {
 		}
 	}
 	str := f.Sections[s.Link]
-	return len(d) == 0 && str.Type == elf.SHT_STRTAB && str.Flags&elf.SHF_COMPRESSED == 0 && str.Offset == at(strtab) && str.Size == strsz
+	return len(d) == 0 && str.Type == elf.SHT_STRTAB && str.Flags&elf.SHF_COMPRESSED == 0 && str.Offset == at(strtab) && str.Size == strsz &&
+		(strsz == 0 || at(strtab+strsz-1) == str.Offset+strsz-1) // a segment may end in the table
 }
 
 // FuzzCache: any bytes are parsed as a cache without panic and within bounds, and a lookup

@@ -286,7 +286,7 @@ func (c *code) statement(list []instruction, i int) (s statement, ok bool) {
 	}
 	for _, n := range names {
 		name, is := n.(string)
-		if !is || name != "*" && !isName(name) || len(s.names) > 4096 {
+		if !is || name != "*" && !isName(name) || name == "*" && len(names) > 1 || len(s.names) > 4096 {
 			return s, false
 		}
 		s.names = append(s.names, name)
