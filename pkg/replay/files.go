@@ -28,6 +28,8 @@ type Files struct {
 	Named    map[string][]string
 	Sonames  map[string][]string // the paths of files with another file name, by SONAME
 	bySoname map[string][]*Object
+	// scripts are the names of files for linkers that are no ELF files: archives, and texts in the place of libraries.
+	scripts map[string]bool
 
 	Count  int // of all files and directories
 	ELF    int // of all ELF files
@@ -44,7 +46,7 @@ type Files struct {
 func newFiles(img *Image, set *packs.Packs) *Files {
 	fi := &Files{
 		img: img, packs: set, ByPath: map[string]*Object{}, Named: map[string][]string{},
-		Sonames: map[string][]string{}, bySoname: map[string][]*Object{},
+		Sonames: map[string][]string{}, bySoname: map[string][]*Object{}, scripts: map[string]bool{},
 	}
 	fi.names = sync.OnceValue(func() []string { return slices.Sorted(maps.Keys(fi.Named)) })
 	fi.ofStem = sync.OnceValue(fi.stems)
@@ -56,9 +58,18 @@ func newFiles(img *Image, set *packs.Packs) *Files {
 		}
 		if e.Object != nil {
 			fi.addELF(e)
+		} else if name := path.Base(e.Path); e.Type == layers.Regular && strings.HasPrefix(name, "lib") && (strings.HasSuffix(name, ".a") || strings.HasSuffix(name, ".so")) {
+			fi.scripts[name] = true
 		}
 	}
 	return fi
+}
+
+// links reports whether a linker that is given -lNAME may find a file: one of that name is somewhere.
+func (fi *Files) links(name string) bool {
+	return slices.ContainsFunc([]string{"lib" + name + ".so", "lib" + name + ".a"}, func(file string) bool {
+		return len(fi.Named[file]) > 0 || fi.scripts[file]
+	})
 }
 
 // addELF adds an ELF file to the index.

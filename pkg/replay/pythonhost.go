@@ -194,17 +194,21 @@ func takesFrom(o, from *elfdeps.Object) bool {
 var runtimeLibrary = regexp.MustCompile(`^(ld-linux|ld-musl|lib(c|m|dl|rt|pthread|util|stdc\+\+|gcc_s)\.)`)
 
 // FindLibrary is ctypes.util.find_library: the first line of `ldconfig -p` for the library
-// and the machine, else what gcc or ld find, which is not known.
+// and the machine, else what gcc or ld find: nothing if no file has the name that they look for; which of several
+// is not known.
 func (h *pythonHost) FindLibrary(name string) (soname string, known bool) {
 	if h.proc.Loader.Libc.Musl {
 		return "", false
 	}
 	soname, known = h.cached(name)
+	if !known || soname != "" || !h.files.links(name) {
+		return soname, known
+	}
 	compilers := 0
 	for _, program := range []string{"gcc", "cc", "ld"} {
 		compilers += len(h.files.Usable(h.files.Named[program]))
 	}
-	return soname, known && (soname != "" || compilers == 0)
+	return "", compilers == 0
 }
 
 // cached returns the SONAME of a library in the cache of the loader, or "".
