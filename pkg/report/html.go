@@ -470,7 +470,7 @@ func (v *pageImage) layers(d *Document) {
 			row.Instruction = clean(firstOf(l.DiffID, l.Digest))
 		}
 		if line := l.Dockerfile; line != nil && valid(line) {
-			row.Instruction = lineText(line)
+			row.Instruction = clean(lineText(line))
 		}
 		if l.Size > 0 {
 			row.Size, row.Percent = bytesize.Text(l.Size), int(l.Size*100/max(1, total))
