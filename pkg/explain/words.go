@@ -17,7 +17,7 @@ func (x *Explainer) byWords(low string) []hit {
 	at := 0
 	for line := range strings.Lines(low) {
 		part := spaced.Replace(line[:min(len(line), maxWordLine)])
-		quiet := hasWord(part, quietWords) && !hasWord(part, loudWords) || command(part)
+		quiet := !hasWord(part, loudWords) && (hasWord(part, quietWords) || hasWord(part, warningWords) && !hasWord(part, faultWords)) || command(part)
 		for i := range x.texts {
 			t := &x.texts[i]
 			if len(t.words) > 0 && !quiet && hasWords(part, t.words) {
@@ -46,12 +46,16 @@ func command(line string) bool {
 	return n > 1 && !hasWord(line, []string{"error:", "error ", "failed", "returned", "killed"})
 }
 
-// quietWords mark lines of logs that report no error, unless they have one of loudWords.
-// quietMarks are those that leave no doubt.
+// quietWords mark lines of logs that report no error, unless they have one of loudWords, and
+// warningWords such lines unless they also have one of faultWords. quietMarks are those that
+// leave no doubt.
 var (
-	quietWords = []string{"info", "debug", "futurewarning", "deprecat", "already satisfied", "nvcc warning", "this is expected", "successfully", ": i tensorflow", ": i external", "[notice]", "defaulting to user"}
+	quietWords = []string{"info", "debug", "futurewarning", "deprecat", "already satisfied", "nvcc warning", "this is expected", "successfully", ": i tensorflow", ": i external", "[notice]", "defaulting to user", "will be removed", "generating new"}
 	quietMarks = []string{" info ", "[info", "level=info", " info:", " debug ", "[debug", "level=debug", "futurewarning", "deprecationwarning"}
 	loudWords  = []string{"error", "fail", "unable", "cannot", "could not"}
+
+	warningWords = []string{"warning", "[warn", " warn "}
+	faultWords   = []string{"not found", "not find", "not available", "unavailable", "no such", "not support", "unsupported", "missing", "mismatch", "incompatib", "not compatib", "denied", "invalid", "not installed", "no gpu", "no cuda", "no nvidia", "no device", "too old", "too new", "not detect", "not initial", "not load", "not recogni", "undefined", "unknown", "crash", "killed", "timed out", "timeout", "out of memory", "fall", "not using", "not use", "not work", "not been"}
 )
 
 // Words of lines that speak of an error and do not report it: before the match, or anywhere.
