@@ -348,6 +348,7 @@ func (x *Explainer) hits(s string) []hit {
 	if x.vague(list) {
 		list = append(list, x.cut(s, low)...)
 	}
+	list = withoutAdvice(list, s)
 	if len(list) == 0 {
 		list = x.byWords(low)
 	}

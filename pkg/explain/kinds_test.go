@@ -42,7 +42,12 @@ func TestKinds(t *testing.T) {
 		// bitsandbytes, cuda_setup/main.py
 		"CUDA SETUP: Required library version not found: libbitsandbytes_cuda117_nocublaslt.so. Maybe you need to compile it from source?": "build-not-there",
 		"ImportError: /x/libcudf.so: undefined symbol: _ZN3rmm2mr3getEv":                                                                   "mixed-releases",
-		"gguf_init_from_file: invalid magic characters 'vers'":                                                                             "model-file-damaged",
+		// ptxas itself, and the driver's compiler
+		"ptxas fatal : Unsupported .version 8.8; current version is '8.4'":                                "ptxas-older-than-ptx",
+		"ptxas /tmp/acme.ptx, line 5; fatal : Unsupported .version 8.8; current version is '8.4'":         "ptxas-older-than-ptx",
+		"ptxas application ptx input, line 9; fatal : Unsupported .version 7.8; current version is '7.4'": "ptx-too-new",
+		"FATAL: could not load library acme.so : undefined symbol : acme_open":                            "undefined-symbol",
+		"gguf_init_from_file: invalid magic characters 'vers'":                                            "model-file-damaged",
 		// A command, joined with the next line, is no advice.
 		"$ pip install acme-attn --no-build-isolation --upgrade\nDefaulting to user installation because normal site-packages is not writeable\nImportError: /x/acme_cuda.so: undefined symbol: _ZNK3c1017SymbolicShapeMeta18init_is_contiguousEv": "torch-extension-mismatch",
 	} {
@@ -68,6 +73,7 @@ func TestWarningsThatAreQuiet(t *testing.T) {
 		"and will be removed in a future release of torch. Use torchrun instead.",
 		"I0102 nvc_info.c:173] selecting /usr/lib/x86_64-linux-gnu/libnvoptix.so.525.60.13",
 		"WARN [main] groovy.runtime.Acme - Unable to load extension class [org.acme.Methods]",
+		"If you encounter any problems, please downgrade to acme version 3.13.0",
 		"app crashed : node:internal/errors:465 ErrorCaptureStackTrace(err); ^ imported from /x/server/index.js",
 	} {
 		if a := x.Explain(text).Answers; len(a) > 0 {

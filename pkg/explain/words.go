@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -50,7 +51,7 @@ func command(line string) bool {
 // warningWords such lines unless they also have one of faultWords. quietMarks are those that
 // leave no doubt.
 var (
-	quietWords = []string{"info", "debug", "futurewarning", "deprecat", "already satisfied", "nvcc warning", "this is expected", "successfully", ": i tensorflow", ": i external", "[notice]", "defaulting to user", "will be removed", "generating new"}
+	quietWords = []string{"info", "debug", "futurewarning", "deprecat", "already satisfied", "nvcc warning", "this is expected", "successfully", ": i tensorflow", ": i external", "[notice]", "defaulting to user", "will be removed", "generating new", "if you encounter any", "if you experience any"}
 	quietMarks = []string{" info ", "[info", "level=info", " info:", " debug ", "[debug", "level=debug", "futurewarning", "deprecationwarning"}
 	loudWords  = []string{"error", "fail", "unable", "cannot", "could not"}
 
@@ -63,6 +64,16 @@ var (
 	beforeQuoted = []string{"avoid", "how to ", "if you ", "in case ", "prevent", "fix ", "fixes ", "fixes:", "fix:", "fix(", "fixed ", "handle ", "handles ", "catch ", "for example", "e.g.", "instead of ", "no more ", "ignore ", "test_", "tests/", "see ", "such as ", "can cause ", "may cause ", "might ", "recover from ", "troubleshoot", "feat:", "feat(", "docs:", "docs(", "chore", "add ", "adds ", "explain", "detect ", "check for ", "when you ", "about ", "like ", "retry on ", "guard against ", "mock", "# ", "// "}
 	inQuoted     = []string{"no longer ", " resolved", " handled", " was fixed", " is fixed", " are fixed", "changelog", "release note", "tutorial", " passed", " skipped", " level=info", " level=debug", "[info]", "[debug]", "documentation"}
 )
+
+// advises matches the begin of advice for problems that may come.
+var advises = regexp.MustCompile(`(?i)\b(?:if you (?:encounter|experience|run into|have) any|in case of any) (?:\w+ )?(?:problem|issue|difficult)`)
+
+// withoutAdvice leaves out the hits that follow such a begin in their line: nothing has failed.
+func withoutAdvice(list []hit, s string) []hit {
+	return slices.DeleteFunc(list, func(h hit) bool {
+		return advises.MatchString(s[strings.LastIndexAny(s[:h.at], "\n\v")+1 : h.at])
+	})
+}
 
 // speaks reports whether the line of a match only speaks of the error, and whether it is a line
 // that reports no error at all.
