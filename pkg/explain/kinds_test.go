@@ -57,6 +57,68 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// TestLessUsual has a message of each kind that the draw of less usual programs showed as weak:
+// CUDA graphs, caches before compilers, CMake's find modules, links, UCX, oneAPI, apt's own files.
+func TestLessUsual(t *testing.T) {
+	x := explainer(t)
+	for text, want := range map[string]string{
+		// c10/cuda/CUDAException, cudarc
+		"torch.AcceleratorError: CUDA error: operation not permitted when stream is capturing":        "stream-capture",
+		"Err(DriverError(CUDA_ERROR_NOT_PERMITTED, \"operation not permitted\"))":                     "stream-capture",
+		"acme/pool.cc:12: CUDA operation cudaMallocAsync(&p, n, s) failed: operation not supported":   "gpu-lacks-feature",
+		"ptxas error   : Entry function 'acme' uses too much shared data (0x14000 bytes, 0xc000 max)": "kernel-needs-too-much",
+		"ImportError: dynamic module does not define module export function (PyInit_acme_ops)":        "not-a-python-module",
+		// sccache, src/commands.rs; ccache
+		"The C compiler \"/usr/bin/cc\" is not able to compile a simple test program.\n  sccache: error: Timed out waiting for server startup. Maybe the remote service is unreachable?": "compiler-launcher",
+		"ccache: error: Failed to create directory /root/.cache/ccache/tmp: Permission denied":                                                                                           "compiler-launcher",
+		// llvm/lib/Support/CommandLine.cpp
+		": CommandLine Error: Option 'acme-opt' registered more than once!\nLLVM ERROR: inconsistency in registered CommandLine options": "llvm-twice",
+		// nvrtc, hiprtc
+		"catastrophic error: cannot open source file \"cuda_fp16.h\"":  "cuda-headers-at-run-time",
+		"/x/acme.h:3:10: fatal error: 'cuda/std/tuple' file not found": "cuda-headers-at-run-time",
+		// transformers/modeling_utils.py, accelerate/big_modeling.py
+		"ValueError: `.to` is not supported for `4-bit` or `8-bit` bitsandbytes models.":       "quantized-model-moved",
+		"RuntimeError: You can't move a model that has some modules offloaded to cpu or disk.": "quantized-model-moved",
+		// nvidia-container-toolkit, cmd/nvidia-container-runtime-hook
+		"Auto-detected mode as 'cdi'\ninvoking the NVIDIA Container Runtime Hook directly (e.g. specifying the docker --gpus flag) is not supported.": "hook-run-directly",
+		// apt-pkg
+		"E: Conflicting values set for option Signed-By regarding source https://acme.example/apt/ /: /a.gpg !=": "apt-source-twice",
+		"E: Unable to locate package *acme*\nE: Regex compilation error - Invalid preceding regular expression":  "apt-pattern-wrong",
+		"/usr/local/bin/acme-start: Permission denied":                                                           "not-executable",
+		// bfd/elflink.c
+		"/usr/bin/ld: acme.o: undefined reference to symbol 'shm_open@@GLIBC_2.2.5'\n/usr/bin/ld: /lib/x86_64-linux-gnu/librt.so.1: error adding symbols: DSO missing from command line": "library-left-out-of-link",
+		"lib.rs:9: undefined reference to `dgemm_'": "blas-not-linked",
+		"./acme: error while loading shared libraries: libsvml.so: cannot open shared object file: No such file or directory":             "oneapi-not-active",
+		"GLFWError: (65550) b'X11: The DISPLAY environment variable is missing'":                                                          "no-display",
+		"ImportError: cannot import name 'consts' from partially initialized module 'mujoco.acme' (most likely due to a circular import)": "imports-itself",
+		"NvMapMemAllocInternalTagged: 536870912 error 12":                                                                                 "jetson-memory",
+		// ucp_context.c
+		"ucp_context.c:9 UCX  WARN  transports 'cuda_copy','gdr_copy' are not available, please use one or more of: self, tcp": "ucx-without-cuda",
+		// aten/src/ATen/MapAllocator.cpp
+		"RuntimeError: unable to open shared memory object </torch_7_8_9> in read-write mode: Permission denied (13)":        "not-writable",
+		"RuntimeError: unable to open shared memory object </torch_7_8_9> in read-write mode: No such file or directory (2)": "shared-object-gone",
+		"RuntimeError: unable to open shared memory object </torch_7_8_9> in read-write mode: Too many open files (24)":      "file-limit",
+		// nccl, src/include/alloc.h
+		"misc/alloc.cc:9 NCCL WARN Failed to CUDA malloc 4194304 bytes":                                                    "gpu-out-of-memory",
+		"Last error:\nCuda failure 'CUDA driver version is insufficient for CUDA runtime version'\nncclUnhandledCudaError": "mixed-releases",
+		"Last error: Cuda failure 'CUDA driver version is insufficient for CUDA runtime version'":                          "mixed-releases",
+		// CMake
+		"CMake Error at /x/FindPackageHandleStandardArgs.cmake:230 (message):\n  Could NOT find ZLIB (missing: ZLIB_LIBRARY ZLIB_INCLUDE_DIR)": "development-package-missing",
+		"CMake Error: Could NOT find Python3\n(missing: Python3_INCLUDE_DIRS Development.Module)":                                              "development-package-missing",
+		"-- Looking for a CUDA compiler - NOTFOUND":                                                                          "missing-toolchain",
+		"ImportError: cannot import name 'amd' from 'triton._C.libtriton'":                                                   "package-conflict",
+		"AttributeError: module 'ml_dtypes' has no attribute 'int2'":                                                         "packages-apart",
+		"ModuleNotFoundError: No module named 'apt_pkg'":                                                                     "system-python-replaced",
+		"rocblaslt error: Cannot read \"TensileLibrary_lazy_gfx1103.dat\": No such file":                                     "gpu-not-supported-rocm",
+		"ERROR: Unsatisfiable requirements detected for package Acme [79e6a3ab]:":                                            "packages-held",
+		"Could not load the \"sharp\" module using the linux-x64 runtime\nlibvips-cpp.so.42: cannot open shared object file": "missing-library",
+	} {
+		if got := caseIDs(x.Explain(text)); len(got) == 0 || got[0] != want {
+			t.Errorf("%s\n got %v, want %s", text, got, want)
+		}
+	}
+}
+
 // TestEngineTag wants both causes of a file without TensorRT's tag.
 func TestEngineTag(t *testing.T) {
 	got := caseIDs(explainer(t).Explain("Serialization assertion magicTagRead == kMAGIC_TAG failed.Magic tag does not match"))
