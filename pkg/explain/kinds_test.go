@@ -125,6 +125,11 @@ func TestLessUsual(t *testing.T) {
 		"Exception: There is no registered Platform called \"CUDA\"":                                                         "cpu-only-build",
 		"Error: Unable to find a suitable adapter":                                                                           "vulkan-icd",
 		"fatbinary fatal   : memory allocation failure":                                                                      "compilers-out-of-memory",
+		"libva error: /usr/lib/x86_64-linux-gnu/dri/acme_drv_video.so init failed":                                           "render-device",
+		"Error: Connecting to nvargus-daemon failed: Connection refused":                                                     "argus-socket",
+		"E: Malformed entry 3 in list file /etc/apt/sources.list.d/acme.list (URI)":                                          "apt-list-wrong",
+		"E: dpkg was interrupted, you must manually run 'dpkg --configure -a'":                                               "dpkg-interrupted",
+		"NOT_IMPLEMENTED : Could not find an implementation for Acme(3) node":                                                "program-older-than-model",
 		"Could not load the \"sharp\" module using the linux-x64 runtime\nlibvips-cpp.so.42: cannot open shared object file": "missing-library",
 	} {
 		if got := caseIDs(x.Explain(text)); len(got) == 0 || got[0] != want {
