@@ -362,6 +362,22 @@ if X == 1: raise RuntimeError("x")
 	}
 }
 
+// TestDedent checks textwrap.dedent against the texts of CPython.
+func TestDedent(t *testing.T) {
+	for text, want := range map[string]string{
+		"\n    a\n      b\n   \n    c\n": "\na\n  b\n\nc\n",
+		"\ta\n  b":                       "\ta\n  b",
+		"  a\n \tb":                      " a\n\tb",
+		"a":                              "a",
+		"   ":                            "",
+		"    a\n  b":                     "  a\nb",
+	} {
+		if got := dedent(nil, &args{pos: []value{text}}); got != want {
+			t.Errorf("%q becomes %q, not %q", text, got, want)
+		}
+	}
+}
+
 // wantFailure imports a module of a body and compares why it fails.
 func wantFailure(t *testing.T, body, want string) {
 	t.Helper()

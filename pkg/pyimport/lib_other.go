@@ -25,6 +25,7 @@ func init() {
 		"uname":                notKnown("uname"),
 		"win32_ver":            notKnown("win32_ver"), "mac_ver": notKnown("mac_ver"),
 	})
+	functions("textwrap", map[string]func(*Run, *args) value{"dedent": dedent})
 	functions("sysconfig", map[string]func(*Run, *args) value{
 		"get_platform": func(r *Run, _ *args) value { return "linux-" + r.opt.Machine },
 		"get_config_var": func(r *Run, a *args) value {
@@ -255,6 +256,33 @@ func (r *Run) checkDefaults(c *class) {
 			return
 		}
 	}
+}
+
+// dedent is textwrap.dedent: the white space that all lines with something else begin with is left out.
+func dedent(_ *Run, a *args) value {
+	text, ok := a.text(0, "text")
+	if !ok {
+		return unknownf("a text")
+	}
+	lines := strings.Split(text, "\n")
+	margin, some := "", false
+	for i, line := range lines {
+		begin := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+		switch {
+		case begin == line:
+			lines[i] = ""
+		case !some:
+			margin, some = begin, true
+		default:
+			for !strings.HasPrefix(begin, margin) {
+				margin = margin[:len(margin)-1]
+			}
+		}
+	}
+	for i, line := range lines {
+		lines[i] = strings.TrimPrefix(line, margin)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // wraps is functools.wraps: the function gets the name of the wrapped one.
