@@ -18,13 +18,16 @@ type basis struct {
 	// left out changes; weak, that it has read an attribute, or that a container lacks something: such a function may
 	// have set the one or filled the other.
 	changed, weak bool
+	// under reports that the statement stands under a condition that weak values decide: no exception of a function that
+	// it calls is believed.
+	under bool
 }
 
 // newBasis begins the call of a function by a statement of a module, and returns what ends it.
 func (r *Run) newBasis() (end func()) {
 	before := r.basis
 	r.calls++
-	r.basis = basis{call: r.calls}
+	r.basis = basis{call: r.calls, older: before.under}
 	return func() {
 		before.changed, before.weak = before.changed || r.basis.changed, before.weak || r.basis.weak
 		r.basis = before
@@ -116,14 +119,16 @@ func (r *Run) readsAttr(c *class, name string) {
 }
 
 // decide evaluates a condition. Whether that of a statement of a module is true is not known if a function that the
-// reduction has left out may have changed the values; weak ones count only if the statement may raise.
-func (r *Run) decide(cond pysource.Expr, raises bool) (is, known bool) {
+// reduction has left out may have changed the values; weak ones count only if the statement may raise. What follows
+// under the condition ends with end.
+func (r *Run) decide(cond pysource.Expr, raises bool) (is, known bool, end func()) {
 	outer := r.basis
 	r.basis.changed, r.basis.weak = false, false
 	is, known = r.truth(r.eval(cond))
 	known = known && !(r.basis.call == 0 && (r.basis.changed || raises && r.basis.weak))
-	r.basis.changed, r.basis.weak = r.basis.changed || outer.changed, r.basis.weak || outer.weak
-	return is, known
+	under := outer.under || r.basis.call == 0 && r.basis.weak
+	r.basis.changed, r.basis.weak, r.basis.under = r.basis.changed || outer.changed, r.basis.weak || outer.weak, under
+	return is, known, func() { r.basis.under = outer.under }
 }
 
 // raises reports whether a statement of one of some blocks raises an exception.

@@ -302,6 +302,28 @@ class C(B): pass
 if not B.subs: raise RuntimeError("x")
 if not B.ready: raise RuntimeError("y")
 `, ""},
+		{"a function that raises under such a condition", `
+class B:
+    ready = False
+    def __init_subclass__(cls, **k):
+        B.ready = True
+class C(B): pass
+def fail(text):
+    raise RuntimeError(text)
+if not B.ready: fail("x")
+names = {}
+if "a" not in names:
+    if True: fail("y")
+if not B.ready: pass
+`, ""},
+		{"a function that raises under another condition", `
+class B:
+    ready = False
+if B.ready: pass
+def fail(text):
+    raise RuntimeError(text)
+if 1 < 2: fail("x")
+`, "RuntimeError: x"},
 		{"the module as an object", `
 import sys
 mod = sys.modules[__name__]

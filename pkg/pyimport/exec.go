@@ -111,7 +111,8 @@ func (r *Run) exec(s pysource.Stmt) flow {
 
 // execIf executes an if statement; both branches, if the condition is not known.
 func (r *Run) execIf(s *pysource.If) flow {
-	is, known := r.decide(s.Cond, raises(s.Body, s.Else))
+	is, known, end := r.decide(s.Cond, raises(s.Body, s.Else))
+	defer end()
 	if r.raised != nil || r.stop != "" {
 		return next
 	}
@@ -137,11 +138,13 @@ func (r *Run) loop(do func() flow) flow {
 // execWhile executes a while statement. A condition that is not known runs the body once,
 // as a branch.
 func (r *Run) execWhile(s *pysource.While) flow {
+	under := r.basis.under
+	defer func() { r.basis.under = under }()
 	for range maxItems {
 		if !r.step() {
 			return next
 		}
-		is, known := r.decide(s.Cond, raises(s.Body, s.Else))
+		is, known, _ := r.decide(s.Cond, raises(s.Body, s.Else))
 		if r.raised != nil || r.stop != "" {
 			return next
 		}
@@ -306,7 +309,8 @@ func (r *Run) execAssert(s *pysource.Assert) {
 	if r.opt.Optimized {
 		return
 	}
-	is, known := r.decide(s.Cond, true)
+	is, known, end := r.decide(s.Cond, true)
+	end()
 	if r.raised != nil || is || !known {
 		return
 	}
