@@ -119,8 +119,8 @@ func (r *Run) readsAttr(c *class, name string) {
 }
 
 // decide evaluates a condition. Whether that of a statement of a module is true is not known if a function that the
-// reduction has left out may have changed the values; weak ones count only if the statement may raise. What follows
-// under the condition ends with end.
+// reduction has left out may have changed the values; weak ones count only if the statement may raise. The caller
+// calls end after the statements that stand under the condition.
 func (r *Run) decide(cond pysource.Expr, raises bool) (is, known bool, end func()) {
 	outer := r.basis
 	r.basis.changed, r.basis.weak = false, false
