@@ -195,7 +195,7 @@ func TestFilesOfKeys(t *testing.T) {
 	files := map[string]string{
 		"id_rsa":     "-----BEGIN PRIVATE KEY-----\nMIISECRETkAg/EAAoIBAQ\nCXSECRET+qqEn/nk68==\nSECRET/x\n",
 		"creds.json": "{\n  \"private_key\": \"-----BEGIN\\nSECRET\\n\",\n  \"client_email\": \"SECRET@x.iam\"\n}\n",
-		".npmrc":     "//registry.npmjs.org/:_authToken=SECRET\n",
+		".npmrc":     "//registry.example/:_authToken=SECRET\n",
 		".env":       "TOKEN=SECRET\nexport X=SECRET\nHOOK=https://hooks.example/SECRET\nDB=user;SECRET\n",
 		".pypirc":    "[pypi]\npassword = SECRET\npassword: SECRET\n",
 		"good.txt":   "torch==2.6.0\nnumpy[x]>=2,<3; python_version > '3'\ngit+https://host.example/a/b\nc @ https://host.example/c\n./own\n",

@@ -6,8 +6,7 @@ import "testing"
 // containers on processes and memory, build scripts, Java, video, models. They are the programs'
 // own words, with other names.
 func TestKinds(t *testing.T) {
-	x := explainer(t)
-	for text, want := range map[string]string{
+	firstCases(t, map[string]string{
 		// torch/cuda/__init__.py, multiprocessing/spawn.py
 		"RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method": "fork-after-cuda",
 		"An attempt has been made to start a new process before the current process has finished its bootstrapping phase.":                      "main-not-guarded",
@@ -50,18 +49,13 @@ func TestKinds(t *testing.T) {
 		"gguf_init_from_file: invalid magic characters 'vers'":                                            "model-file-damaged",
 		// A command, joined with the next line, is no advice.
 		"$ pip install acme-attn --no-build-isolation --upgrade\nDefaulting to user installation because normal site-packages is not writeable\nImportError: /x/acme_cuda.so: undefined symbol: _ZNK3c1017SymbolicShapeMeta18init_is_contiguousEv": "torch-extension-mismatch",
-	} {
-		if got := caseIDs(x.Explain(text)); len(got) == 0 || got[0] != want {
-			t.Errorf("%s\n got %v, want %s", text, got, want)
-		}
-	}
+	})
 }
 
 // TestLessUsual has a message of each kind that the draw of less usual programs showed as weak:
 // CUDA graphs, caches before compilers, CMake's find modules, links, UCX, oneAPI, apt's own files.
 func TestLessUsual(t *testing.T) {
-	x := explainer(t)
-	for text, want := range map[string]string{
+	firstCases(t, map[string]string{
 		// c10/cuda/CUDAException, cudarc
 		"torch.AcceleratorError: CUDA error: operation not permitted when stream is capturing":        "stream-capture",
 		"Err(DriverError(CUDA_ERROR_NOT_PERMITTED, \"operation not permitted\"))":                     "stream-capture",
@@ -131,11 +125,7 @@ func TestLessUsual(t *testing.T) {
 		"E: dpkg was interrupted, you must manually run 'dpkg --configure -a'":                                               "dpkg-interrupted",
 		"NOT_IMPLEMENTED : Could not find an implementation for Acme(3) node":                                                "program-older-than-model",
 		"Could not load the \"sharp\" module using the linux-x64 runtime\nlibvips-cpp.so.42: cannot open shared object file": "missing-library",
-	} {
-		if got := caseIDs(x.Explain(text)); len(got) == 0 || got[0] != want {
-			t.Errorf("%s\n got %v, want %s", text, got, want)
-		}
-	}
+	})
 }
 
 // TestEngineTag wants both causes of a file without TensorRT's tag.
@@ -167,6 +157,17 @@ func TestWarningsThatAreQuiet(t *testing.T) {
 	} {
 		if len(x.Explain(text).Answers) == 0 {
 			t.Errorf("%s: no answer", text)
+		}
+	}
+}
+
+// firstCases checks the first case of the answer to each text.
+func firstCases(t *testing.T, want map[string]string) {
+	t.Helper()
+	x := explainer(t)
+	for text, id := range want {
+		if got := caseIDs(x.Explain(text)); len(got) == 0 || got[0] != id {
+			t.Errorf("%s\n got %v, want %s", text, got, id)
 		}
 	}
 }

@@ -131,8 +131,8 @@ func (r *Run) decide(cond pysource.Expr, raises bool) (is, known bool, end func(
 	return is, known, func() { r.basis.under = outer.under }
 }
 
-// raises reports whether a statement of one of some blocks raises an exception.
-func raises(blocks ...[]pysource.Stmt) bool {
+// haveRaise reports whether one of some blocks has a raise statement.
+func haveRaise(blocks ...[]pysource.Stmt) bool {
 	return slices.ContainsFunc(blocks, func(b []pysource.Stmt) bool {
 		return slices.ContainsFunc(b, func(s pysource.Stmt) bool { _, is := s.(*pysource.Raise); return is })
 	})
@@ -192,7 +192,7 @@ func (r *Run) believes(e *exception) bool {
 	return r.certain() && !r.basis.older && e.doubt == "" && !e.vague
 }
 
-// mayCall notes what the functions among arguments may change: who gets them may call them, at once or later.
+// mayCall notes which variables the functions among arguments may change. The called function may call them, at once or later.
 func (a *args) mayCall() {
 	for _, v := range a.pos {
 		if f, ok := v.(*function); ok && f.module != nil {

@@ -111,7 +111,7 @@ func (r *Run) exec(s pysource.Stmt) flow {
 
 // execIf executes an if statement; both branches, if the condition is not known.
 func (r *Run) execIf(s *pysource.If) flow {
-	is, known, end := r.decide(s.Cond, raises(s.Body, s.Else))
+	is, known, end := r.decide(s.Cond, haveRaise(s.Body, s.Else))
 	defer end()
 	if r.raised != nil || r.stop != "" {
 		return next
@@ -144,7 +144,7 @@ func (r *Run) execWhile(s *pysource.While) flow {
 		if !r.step() {
 			return next
 		}
-		is, known, _ := r.decide(s.Cond, raises(s.Body, s.Else))
+		is, known, _ := r.decide(s.Cond, haveRaise(s.Body, s.Else))
 		if r.raised != nil || r.stop != "" {
 			return next
 		}

@@ -153,8 +153,8 @@ func (r *Run) failsAgain(m *module, file string) bool {
 	return true
 }
 
-// oldCython reports whether the code of a module is by such a release of Cython. Not every module shares types: what is
-// loaded of its package tells, then, as one release makes all of them.
+// oldCython reports whether a release of Cython that runsAgain knows has made the code of a module. A module that shares no
+// types does not name the release; the loaded modules of its package do, since one release makes all of them.
 func (r *Run) oldCython(m *module, o *elfdeps.Object) bool {
 	shares := func(o *elfdeps.Object) bool {
 		return o != nil && o.Modules != nil && slices.ContainsFunc(slices.Concat(o.Modules.Names, o.Modules.Idents), runsAgain)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -1202,18 +1201,19 @@ func (r *Run) cannotImport(m *module, name string) value {
 	return unknownf("%s of %s", name, m.name)
 }
 
-// importsBelow reports whether the module that runs also imports from the submodule of a name:
-// `from . import a` and `from .a import b`.
+// importsBelow reports whether a later statement of the module that runs imports from the submodule of a name:
+// `from . import a` and then `from .a import b`.
 func (r *Run) importsBelow(m *module, name string) bool {
 	if r.frame == nil || r.frame.vars != r.frame.module.names {
 		return false
 	}
-	text, ok := r.src.read(r.frame.file)
-	from := regexp.QuoteMeta(m.name + ".")
-	if pkg, _, _ := cutLast(r.frame.module.name); pkg == m.name {
-		from += `|\.`
-	}
-	return ok && regexp.MustCompile(`(?m)^from *(?:`+from+`)`+regexp.QuoteMeta(name)+` +import`).Match(text)
+	f := r.src.parse(r.frame.file)
+	pkg, _, _ := cutLast(r.frame.module.name)
+	return f != nil && slices.ContainsFunc(f.Body, func(s pysource.Stmt) bool {
+		from, ok := s.(*pysource.ImportFrom)
+		return ok && from.Line() > r.frame.line &&
+			(from.Level == 0 && from.Module == m.name+"."+name || from.Level == 1 && pkg == m.name && from.Module == name)
+	})
 }
 
 // star executes `from m import *`.

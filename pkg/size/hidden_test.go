@@ -140,7 +140,7 @@ func TestHiddenCopies(t *testing.T) {
 		"a home directory":           {hiddenInfer, own("/home/me/lib/libcublas.so.12", hiddenBLAS) + own("/app/settings", "blas=~/lib"), []string{"/home/me/lib/libcublas.so.12"}, "copies"},
 		"a variable above":           {with("env TOOLKIT_HOME=/opt/toolkit", hiddenInfer), hiddenToolkit, toolkit, ""},
 		"settings in two parts":      {hiddenInfer, hiddenBuild + own("/app/x.yaml", "root: /opt\nname: build"), build, "copies"},
-		"nothing but ldconfig":       {hiddenInfer, hiddenToolkit, toolkit, "copies"},
+		"only ldconfig finds it":     {hiddenInfer, hiddenToolkit, toolkit, "copies"},
 		"a wrapper":                  {hiddenInfer, hiddenToolkit + script("/usr/local/bin/tool", "#!/bin/sh\nLD_LIBRARY_PATH=/opt/toolkit/lib exec /app/tool.real"), toolkit, ""},
 		"a profile of the toolkit":   {hiddenInfer, hiddenToolkit + own("/etc/profile.d/t.sh", "export LD_LIBRARY_PATH=/opt/toolkit/lib"), toolkit, ""},
 		"a variable of its own":      {with("env BLAS_DIR=/opt/toolkit/lib", hiddenInfer), hiddenToolkit, toolkit, ""},

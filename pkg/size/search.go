@@ -23,7 +23,7 @@ type own struct {
 	paths []string        // absolute paths; a path in the home directory begins with ~
 	led   map[string]bool // trees of copies (see abandoned) to which a path in two parts may lead
 	had   map[string]bool
-	many  bool // there are more than maxFacts: what classes have by these facts is not claimed
+	many  bool // there are more than maxFacts: size then claims no file that these facts may lead to
 }
 
 // line adds a command line, and path a path.
