@@ -351,8 +351,15 @@ func (r *Run) instanceAttr(i *instance, name string) value {
 	if get, ok := i.of.find("__getattr__"); ok {
 		return r.call(get, &args{pos: []value{i, name}})
 	}
-	if i.of.known() && i.attrs.open == "" && i.exc == nil && i.of.make == nil {
+	if r.lacksAttribute(i, name) {
 		r.guess("AttributeError", "'"+i.of.name+"' object has no attribute '"+name+"'")
 	}
 	return unknownf("%s of an object of %s", name, i.of.name)
+}
+
+// lacksAttribute reports whether an object has no attribute of a name, as far as its class and its source tell.
+func (r *Run) lacksAttribute(i *instance, name string) bool {
+	_, set := i.attrs.get(name)
+	return !set && !i.of.has(name) && !i.of.has("__getattr__") && i.payload == nil && i.exc == nil &&
+		i.of.known() && i.attrs.open == "" && (i.of.make == nil || slices.Contains(i.of.mro, r.moduleType()))
 }

@@ -1144,7 +1144,8 @@ func (r *Run) importFromOther(from string, v value, name string) value {
 	if w, ok := r.modules.get(full); ok {
 		return w
 	}
-	if _, isInstance := v.(*instance); !isInstance {
+	i, isInstance := v.(*instance)
+	if !isInstance {
 		return unknownf("%s of %s", name, from)
 	}
 	// A submodule is imported unless the object has the name (_handle_fromlist of importlib).
@@ -1153,8 +1154,26 @@ func (r *Run) importFromOther(from string, v value, name string) value {
 			return r.importModule(full)
 		}
 	}
+	if r.lacksAttribute(i, name) {
+		text := fmt.Sprintf("cannot import name '%s' from '%s' (unknown location)", name, from)
+		absent := false
+		if windowsModules[name] {
+			spec, doubt := r.find(name, r.path)
+			absent = spec == nil && doubt == ""
+		}
+		if absent {
+			r.raise("ImportError", text) // also if the name is set by other means: it stands for the module
+		} else {
+			r.guess("ImportError", text)
+		}
+		return unknownf("%s of %s", name, from)
+	}
 	return r.getattr(v, name)
 }
+
+// windowsModules are the modules of the standard library that are on Windows alone
+// (https://docs.python.org/3/library/windows.html, and its C modules), with the name that one had in Python 2.
+var windowsModules = map[string]bool{"msvcrt": true, "nt": true, "winreg": true, "_winreg": true, "winsound": true, "_winapi": true, "_overlapped": true, "_msi": true}
 
 // setOutside is the doubt of a name that a module lacks.
 const setOutside = "the name may be set from outside of the module's source"

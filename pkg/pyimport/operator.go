@@ -832,13 +832,49 @@ func (r *Run) sequenceItem(items []value, open bool, index value, part func([]va
 		if from, to, ok := i.bounds(len(items)); ok && !open {
 			return part(items[from:to])
 		}
-		if n, ok := i.step.(int64); ok && n == -1 && i.lower == nil && i.upper == nil && !open {
-			items = slices.Clone(items)
-			slices.Reverse(items)
-			return part(items)
+		if at, ok := i.indices(len(items)); ok && !open {
+			list := make([]value, len(at))
+			for n, k := range at {
+				list[n] = items[k]
+			}
+			r.spend(len(at) / 16)
+			return part(list)
 		}
 	}
 	return unknownf("an item")
+}
+
+// indices returns the indices of a slice with another step than 1, among n items (PySlice_AdjustIndices).
+func (s *slice) indices(n int) (list []int, ok bool) {
+	step, ok := s.step.(int64)
+	if !ok || step == 0 {
+		return nil, false
+	}
+	from, to, low, high := 0, n, 0, n
+	if step < 0 {
+		from, to, low, high = n-1, -1, -1, n-1
+	}
+	for _, b := range []struct {
+		given value
+		at    *int
+	}{{s.lower, &from}, {s.upper, &to}} {
+		if b.given == nil {
+			continue
+		}
+		i, ok := b.given.(int64)
+		if !ok {
+			return nil, false
+		}
+		if i < 0 {
+			i += int64(n)
+		}
+		*b.at = int(min(max(i, int64(low)), int64(high)))
+	}
+	step = min(max(step, -int64(n)-1), int64(n)+1)
+	for i := from; step > 0 && i < to || step < 0 && i > to; i += int(step) {
+		list = append(list, i)
+	}
+	return list, true
 }
 
 // bounds returns the range of a slice with step 1.
@@ -883,6 +919,14 @@ func (r *Run) stringItem(s string, index value) value {
 	case *slice:
 		if from, to, ok := i.bounds(n); ok {
 			return part(from, to)
+		}
+		if at, ok := i.indices(n); ok {
+			var b strings.Builder
+			for _, k := range at {
+				b.WriteString(part(k, k+1))
+			}
+			r.spend(len(at) / 16)
+			return b.String()
 		}
 	}
 	return unknownf("a part of a text")

@@ -9,8 +9,12 @@ import "bytes"
 //
 // Short functions that compare releases, and return True or False, are kept as well
 // (`first_version_is_lower` of `grpc`, which generated code asks).
+//
+// So are functions and methods without arguments that try a call and return whether it raised
+// (`KexCurve25519.is_available` of paramiko, which a class body calls): what is called may import.
 func (r *reducer) findAnswers() {
 	r.findComparisons()
+	r.findChecks()
 	found := r.answers()
 	if len(found) == 0 {
 		return
@@ -44,6 +48,67 @@ func (r *reducer) findComparisons() {
 			}
 		}
 	}
+}
+
+// maxCheck limits the lines of a function that tries a call.
+const maxCheck = 12
+
+// findChecks keeps the functions that consist of a try around calls and of what they return, True or False.
+func (r *reducer) findChecks() {
+	for i := range r.lines {
+		l := &r.lines[i]
+		if l.kind != tryLine || l.fn < 0 || l.parent != l.fn || r.lines[l.fn].live == full {
+			continue
+		}
+		if d := &r.lines[l.fn]; d.kind == defLine && d.fn < 0 && d.flags&block != 0 && withoutArguments(r.bytesOf(d)) && r.checks(l.fn, int32(i)) {
+			r.live(l.fn, full)
+			for b := int32(i); b < d.after; b++ {
+				r.keep(b, full)
+			}
+		}
+	}
+}
+
+// withoutArguments reports whether a function takes no argument beside its class or object.
+func withoutArguments(text []byte) bool {
+	from, end := bytes.IndexByte(text, '('), bytes.IndexByte(text, ')')
+	if from < 0 || end < from {
+		return false
+	}
+	list := string(bytes.TrimSpace(text[from+1 : end]))
+	return list == "" || list == "cls" || list == "self"
+}
+
+// checks reports whether the body of a function is one try of calls, and returns of True or False.
+func (r *reducer) checks(fn, try int32) bool {
+	d := &r.lines[fn]
+	if try > fn+2 || d.after-fn > maxCheck { // a text for readers may stand before the try
+		return false
+	}
+	called, answers := false, false
+	for i := try; i < d.after; i++ {
+		l := &r.lines[i]
+		switch l.kind {
+		case tryLine, exceptLine, elseLine, finallyLine, passLine:
+			if l.flags&block == 0 && l.kind != passLine {
+				return false
+			}
+		case returnLine:
+			v := string(bytes.TrimSpace(r.bytesOf(l)[len("return"):]))
+			if v != "True" && v != "False" {
+				return false
+			}
+			answers = true
+		case other:
+			if l.flags&assigns != 0 || l.flags&calls == 0 || !r.callsOut(l) {
+				return false
+			}
+			called = true
+		default:
+			return false
+		}
+	}
+	return called && answers
 }
 
 // answers returns the names that the module binds to what a search for a module, or a function that

@@ -456,7 +456,9 @@ func (r *reducer) findHot() {
 		}
 		if l.kind == defLine && l.flags&inClass != 0 && l.parent >= 0 && r.standsForModule(l) {
 			r.live(int32(i), full)
-			r.keepInit(l.parent)
+		}
+		if l.kind == classLine && l.fn < 0 && bytes.Contains(r.bytesOf(l), []byte("ModuleType")) {
+			r.keepInit(int32(i)) // its objects may stand in sys.modules: what they lack cannot be imported from them
 		}
 		if l.kind == defLine && l.fn >= 0 && l.flags&inClass == 0 && string(definedName(r.bytesOf(l))) == "__getattr__" {
 			r.live(int32(i), full)
