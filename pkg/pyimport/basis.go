@@ -92,6 +92,16 @@ func (r *Run) readsName(in *names, name string, v value) {
 	}
 }
 
+// inTry reports whether a statement stands in a try of the module that runs, or is called from one.
+func (r *Run) inTry() bool {
+	n := len(r.tries)
+	return n > 0 && r.tries[n-1].depth == r.nesting
+}
+
+// mayRaise notes that what is called in a try may raise an exception that is not known: what comes after it, or the
+// value that the call returns, may be another.
+func (r *Run) mayRaise() { r.basis.older, r.basis.weak = r.basis.older || r.basis.call != 0, true }
+
 // readsAbsent notes that the call that is followed asks for a file that is not there. Outside of packages the program may
 // make it, or a volume may have it.
 func (r *Run) readsAbsent(p string) {

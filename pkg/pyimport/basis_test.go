@@ -56,6 +56,26 @@ def use():
         raise RuntimeError("no class")
 use()
 `, ""},
+		{"a call in a try may raise what is not known", `
+from functools import unheard_of
+def works():
+    try:
+        functools.wraps("{")
+        return True
+    except ValueError:
+        return False
+if works():
+    raise RuntimeError("it works")
+`, ""},
+		{"nothing is called in a try", `
+def works():
+    try:
+        return True
+    except ValueError:
+        return False
+if works():
+    raise RuntimeError("it works")
+`, "RuntimeError: it works"},
 		{"a variable of another name", `
 def gone():
     raise RuntimeError("not loaded")

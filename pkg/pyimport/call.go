@@ -105,6 +105,7 @@ func (r *Run) execDef(s *pysource.Def) {
 	case s.Async:
 		f.lazy = aCoroutine
 	}
+	r.annotate(s.Annotation)
 	if r.raised != nil {
 		return
 	}

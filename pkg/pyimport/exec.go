@@ -381,6 +381,7 @@ func (r *Run) declare(s *pysource.Scope) {
 // execAssign executes an assignment.
 func (r *Run) execAssign(s *pysource.Assign) {
 	if s.Value == nil {
+		r.annotate(s.Annotation)
 		return
 	}
 	if s.Op != "" && len(s.Targets) == 1 {
@@ -390,7 +391,7 @@ func (r *Run) execAssign(s *pysource.Assign) {
 	r.basis.changed, r.basis.weak = false, false
 	v := r.eval(s.Value)
 	r.passOn(s.Targets)
-	if name, ok := s.Targets[0].(*pysource.Name); ok && s.Annotated && r.frame.class {
+	if name, ok := s.Targets[0].(*pysource.Name); ok && s.Annotation != nil && r.frame.class {
 		r.frame.fields = append(r.frame.fields, name.ID)
 	}
 	for _, t := range s.Targets {
@@ -399,6 +400,16 @@ func (r *Run) execAssign(s *pysource.Assign) {
 		}
 		r.assign(t, v)
 	}
+	r.annotate(s.Annotation)
+}
+
+// annotate evaluates an annotation of a module or class, as all releases before 3.14 do (PEP 649). Those of a
+// function's variables are never evaluated.
+func (r *Run) annotate(x pysource.Expr) {
+	if x == nil || !r.frame.class && r.frame.vars != r.frame.module.names || r.in.Major == 3 && r.in.Minor >= 14 || r.raised != nil || r.stop != "" {
+		return
+	}
+	r.eval(x)
 }
 
 // augment executes `target op= value`. A list is extended in place.

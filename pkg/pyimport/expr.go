@@ -157,6 +157,9 @@ func (r *Run) evalCall(x *pysource.Call) value {
 		r.escape(a)
 		r.mayMake(a)
 	}
+	if isUnknown(v) && r.inTry() {
+		r.mayRaise()
+	}
 	return v
 }
 

@@ -11,7 +11,8 @@ import "bytes"
 // (`first_version_is_lower` of `grpc`, which generated code asks).
 //
 // So are functions and methods without arguments that try a call and return whether it raised
-// (`KexCurve25519.is_available` of paramiko, which a class body calls): what is called may import.
+// (`KexCurve25519.is_available` of paramiko, which a class body calls): what is called may import. Their value is
+// left out, for not all that raises is known.
 func (r *reducer) findAnswers() {
 	r.findComparisons()
 	r.findChecks()
@@ -61,9 +62,11 @@ func (r *reducer) findChecks() {
 			continue
 		}
 		if d := &r.lines[l.fn]; d.kind == defLine && d.fn < 0 && d.flags&block != 0 && withoutArguments(r.bytesOf(d)) && r.checks(l.fn, int32(i)) {
-			r.live(l.fn, full)
+			r.live(l.fn, stub)
 			for b := int32(i); b < d.after; b++ {
-				r.keep(b, full)
+				if r.lines[b].kind != returnLine {
+					r.keep(b, full)
+				}
 			}
 		}
 	}

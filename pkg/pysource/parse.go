@@ -535,7 +535,8 @@ func (p *parser) def(line Pos, decorators []Expr) Stmt {
 	s.Params = p.params(")", true)
 	p.expect(")")
 	if p.accept("->") {
-		p.annotation(p.test())
+		s.Annotation = p.test()
+		p.annotation(s.Annotation)
 	}
 	outer, annotations := p.gen, p.annotations
 	p.gen, p.annotations = false, nil

@@ -30,16 +30,16 @@ func TestParse(t *testing.T) {
 			&ExprStmt{1, &FString{[]Expr{&Index{&Name{"x"}, &Const{"a"}}, &Const{"bc"}}}},
 		}},
 		{"soft keywords", "match = type = 1\nmatch x:\n  case [a, *b] if a: import c\ntype X[T] = int\n", []Stmt{
-			&Assign{1, []Expr{&Name{"match"}, &Name{"type"}}, "", &Const{int64(1)}, false},
+			&Assign{1, []Expr{&Name{"match"}, &Name{"type"}}, "", &Const{int64(1)}, nil},
 			&Match{2, &Name{"x"}, []Case{{"[a,*b]", &Name{"a"}, []Stmt{&Import{3, []Alias{{"c", ""}}}}}}},
-			&Assign{4, []Expr{&Name{"X"}}, "", &BadExpr{"type"}, false},
+			&Assign{4, []Expr{&Name{"X"}}, "", &BadExpr{"type"}, nil},
 		}},
 		{"a reduced text", reducedMark + "\nimport a#7\nimport b\nf(a,?)#20\nx=?\ndef g(?):return ?\n#: y z\n", []Stmt{
-			&Assign{0, []Expr{&Name{"y"}, &Name{"z"}}, "", &BadExpr{"?"}, false},
+			&Assign{0, []Expr{&Name{"y"}, &Name{"z"}}, "", &BadExpr{"?"}, nil},
 			&Import{7, []Alias{{"a", ""}}},
 			&Import{8, []Alias{{"b", ""}}},
 			&ExprStmt{20, &Call{&Name{"f"}, []Arg{{Value: &Name{"a"}}, {Star: "*", Value: &BadExpr{"?"}}, {Star: "**", Value: &BadExpr{"?"}}}}},
-			&Assign{21, []Expr{&Name{"x"}}, "", &BadExpr{"?"}, false},
+			&Assign{21, []Expr{&Name{"x"}}, "", &BadExpr{"?"}, nil},
 			&Def{Pos: 22, Name: "g", Params: []Param{{Name: "args", Star: "*"}, {Name: "kwargs", Star: "**"}}, Body: []Stmt{&Return{22, &BadExpr{"?"}}}},
 		}},
 	} {

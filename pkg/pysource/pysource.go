@@ -59,13 +59,14 @@ type (
 		Names  []Alias
 	}
 	// Assign is `a = b = value`, `a: int = value`, or `a += value` with Op "+". A bare
-	// annotation has no Value. Annotated says that there is an annotation; of a reduced text, in classes.
+	// annotation has no Value. Annotation is nil if there is none; a reduced text has `?` for one in a class that
+	// uses no part of a module, and `_` as the target of one that is evaluated.
 	Assign struct {
 		Pos
-		Targets   []Expr
-		Op        string
-		Value     Expr
-		Annotated bool
+		Targets    []Expr
+		Op         string
+		Value      Expr
+		Annotation Expr
 	}
 	// ExprStmt is an expression as a statement.
 	ExprStmt struct {
@@ -112,6 +113,9 @@ type (
 		Decorators []Expr
 		Body       []Stmt
 		Async      bool
+		// Annotation is that of the result. In a reduced text it has the parts of modules that all annotations
+		// of the head use.
+		Annotation Expr
 		// Generator reports that the body has a yield of its own.
 		Generator bool
 	}

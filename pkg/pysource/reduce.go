@@ -154,8 +154,9 @@ func (r *reducer) reduce(src []byte) []byte {
 		}
 	}
 	r.processAll()
-	r.keepTouched()
+	notes := r.keepTouched()
 	r.processAll()
+	r.annotateAgain(notes)
 	r.keepTriedNames()
 	return r.assemble(partial)
 }

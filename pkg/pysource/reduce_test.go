@@ -323,11 +323,11 @@ later = lambda: np.rec.array
 perhaps = np.char.array if Seed else np.strings.array
 `, `import numpy as np
 from typing import Union
-np.random
+np.random.Generator;np.random.BitGenerator
 class A:#8
- x:?=np.random.Generator
+ _:np.polynomial.X;x:?=np.random.Generator
  if np.linalg:
-  np.fft
+  np.fft.fft
 #: Seed later perhaps
 `},
 		{"parts of modules that defaults use", `import numpy as np
@@ -354,15 +354,58 @@ class B:
     def m(self): pass
 `, `#!g10
 import numpy as np
-np.logspace;np.random
-np.fft#10
+np.logspace;np.random.rand;_:np.rec.array
+np.fft.fft#10
 class A:
- np.linalg
-def stub(?,_=(np.polynomial,np.ma)):return ?#14
+ np.linalg.norm
+def stub(?,_=(np.polynomial.X,np.ma.z)):return ?#14
 class B:#20
  @stub(1)
  def m(?):return ?
 #: retry other
+`},
+		{"parts of modules that annotations use", `import numpy as np, torch
+import concurrent.futures
+def gone(x: np.float_, y: "np.a" = np.pi, *, z: torch.Tensor = None) -> torch.fx.Graph:
+    return 1
+def kept(x: np.bool_, y: np.int_ = {"a": np.inf}, w=lambda a, b: np.b) -> Optional[np.e]:
+    import late
+    return late
+class A:
+    x: np.uint
+    y: np.long = 3
+    z: "np.c"
+    def __init__(self, e: concurrent.futures.ThreadPoolExecutor):
+        a: np.d = e
+        self.e = e
+f = lambda k=1: np.g
+table[np.e:1] = np.nan
+`, `import numpy as np,torch
+import concurrent.futures
+np.pi;_:np.float_;_:torch.Tensor;_:torch.fx.Graph
+def kept(x,y={"a":np.inf},w=lambda a,b:np.b)->(np.bool_,np.int_,np.e):#5
+ import late
+ return ?
+class A:
+ _:np.uint
+ _:np.long;y:?=3
+ _:concurrent.futures.ThreadPoolExecutor#12
+table[np.e:1] =np.nan#16
+#: gone f k
+`},
+		{"annotations that are not evaluated", `from __future__ import annotations
+import numpy as np
+class A:
+    x: np.uint
+    y: np.long = np.pi
+def gone(x: np.float_ = np.e): return 1
+`, `#!a1
+from __future__ import annotations
+import numpy as np
+class A:
+ y:?=np.pi#5
+np.e
+#: gone
 `},
 		{"functions that say whether a package is there", `import importlib.util
 def _find(name):
@@ -427,8 +470,8 @@ def __getattr__(attr):
     raise AttributeError(f"module {__name__!r} has no attribute {attr!r}")
 `, `import numpy as np
 from typing import Union
-np.uint;np.float_;np.random
-np.complex_#5
+np.uint;np.float_;np.random.Generator
+np.complex_;_:np.ndarray#5
 __expired_attributes__={"float_":"Use np.float64 instead.","cast":("Use np.asarray(arr, dtype=dtype) instead, ""or astype."),'seterrobj':"Use the np.errstate context manager instead, as its documentation says.",}#7
 __text__={"a":'Use np.asarray(arr, dtype=dtype) instead, or astype.'}#15
 def __getattr__(attr):#17

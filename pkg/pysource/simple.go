@@ -175,8 +175,8 @@ func (p *parser) assign(line Pos) Stmt {
 	case t.kind != tokOp:
 	case t.text == ":":
 		p.at++
-		p.annotation(p.starOrNamed())
-		s := &Assign{Pos: line, Targets: []Expr{first}, Annotated: true}
+		s := &Assign{Pos: line, Targets: []Expr{first}, Annotation: p.starOrNamed()}
+		p.annotation(s.Annotation)
 		if p.accept("=") {
 			s.Value = p.list(p.starOrNamed)
 		}

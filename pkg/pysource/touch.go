@@ -5,55 +5,183 @@ import "bytes"
 // maxTouched bounds the parts of modules that are kept of one file's left out expressions.
 const maxTouched = 48
 
+// maxParts limits the names behind the module in such a part: np.random.Generator has two.
+const maxParts = 2
+
 // keepTouched keeps of expressions at import time that are left out the parts of modules that
-// they use: `np.random` of `Random = Union[int, np.random.Generator]`, and of
-// `def retry(wait=np.random.rand(5)):`. A module may import such a part when it is used first,
-// by a function __getattr__ (PEP 562), or refuse it (`Scalar = Union[int, np.float_]`), as NumPy 2
-// does.
-func (r *reducer) keepTouched() {
+// they use: `np.random` of `Random = Union[int, np.random.Generator]`, of
+// `def retry(wait=np.random.rand(5)):` and of `def draw(r: np.random.Generator):`. A module may import such a
+// part when it is used first, by a function __getattr__ (PEP 562), or refuse it
+// (`Scalar = Union[int, np.float_]`), as NumPy 2 does. Parts of annotations, which Python 3.14 does not
+// evaluate (PEP 649), and no release in a file that says so (PEP 563), stand in annotations again.
+//
+// It returns the annotations of variables of classes: such a line may be written anew when its class is kept.
+func (r *reducer) keepTouched() []note {
 	modules := r.importedModules()
 	if len(modules) == 0 {
-		return
+		return nil
 	}
-	var touched [][]byte
+	t := toucher{r: r, modules: modules, later: r.annotatesLater()}
 	for i := range r.lines {
 		l := &r.lines[i]
-		if l.fn >= 0 || l.kind != other && l.kind != defLine && l.kind != classLine {
+		if l.fn >= 0 || l.kind != other && l.kind != defLine && l.kind != classLine || bytes.IndexByte(r.bytesOf(l), '.') < 0 {
 			continue
 		}
-		kept := len(r.text)
-		switch l.kind {
+		switch kept := len(r.text); l.kind {
 		case other:
-			touched = r.touch(l, r.bytesOf(l)[l.equal:], modules, touched)
+			t.variable(l, int32(i))
 		case classLine:
 			if l.mode != dropped || l.parent >= 0 {
 				continue // its bases are kept, or it is one of the names that a try binds
 			}
-			if bases := basesOf(r.bytesOf(l)); bases != nil {
-				touched = r.touch(l, bases, modules, touched)
+			if t.touch(l, basesOf(r.bytesOf(l)), false, ""); len(r.text) > kept {
+				r.touchedBy(l, kept)
 			}
 		default:
-			for _, expression := range defaults(r.bytesOf(l)) {
-				touched = r.touch(l, expression, modules, touched)
-			}
+			t.function(l)
 		}
-		if len(r.text) == kept {
-			continue
+	}
+	return t.notes
+}
+
+// note is the annotation that the line of a variable has in the reduced text.
+type note struct {
+	line       int32
+	start, end int32 // in r.text
+}
+
+// annotateAgain puts annotations back before lines that were written anew.
+func (r *reducer) annotateAgain(notes []note) {
+	for _, n := range notes {
+		l := &r.lines[n.line]
+		if text := r.text[n.start:n.end]; !bytes.Contains(r.text[l.out:l.stop], text[:len(text)-1]) {
+			start := int32(len(r.text))
+			r.text = append(append(r.text, text...), r.text[l.out:l.stop]...)
+			l.out, l.stop = start, int32(len(r.text))
 		}
-		if l.kind == defLine || l.kind == classLine {
-			r.touchedBy(l, kept)
-			continue
+	}
+}
+
+// toucher keeps the parts of modules that the lines of one file use.
+type toucher struct {
+	r       *reducer
+	modules [][]byte
+	// values and annotations are the parts that are kept of each.
+	values, annotations [][]byte
+	// later is a file whose annotations are not evaluated.
+	later bool
+	notes []note
+}
+
+// annotatesLater reports whether the file has `from __future__ import annotations` (PEP 563).
+func (r *reducer) annotatesLater() bool {
+	for i := range r.lines {
+		l := &r.lines[i]
+		if text := r.bytesOf(l); l.kind == importLine && l.fn < 0 && bytes.Contains(text, []byte("__future__")) && bytes.Contains(text, []byte("annotations")) {
+			return true
 		}
-		if l.mode == dropped {
-			l.short, l.out, l.stop, l.mode = true, int32(kept), int32(len(r.text)-1), full // without the last ;
-			if l.parent >= 0 {
-				r.keep(l.parent, full)
-			}
-			continue
+	}
+	return false
+}
+
+// variable keeps the parts that an assignment uses, or an expression, or the annotation of a variable.
+func (t *toucher) variable(l *logical, line int32) {
+	r := t.r
+	kept := len(r.text)
+	annotation, value := annotated(r.bytesOf(l))
+	t.touch(l, value, false, "")
+	if before := len(r.text); !t.later {
+		if t.touch(l, annotation, true, "_:"); len(r.text) > before && l.flags&inClass != 0 {
+			t.notes = append(t.notes, note{line, int32(before), int32(len(r.text))})
 		}
+	}
+	switch {
+	case len(r.text) == kept:
+	case l.mode == dropped:
+		l.short, l.out, l.stop, l.mode = true, int32(kept), int32(len(r.text)-1), full // without the last ;
+		if l.parent >= 0 {
+			r.keep(l.parent, full)
+		}
+	default:
 		r.text = append(r.text, r.text[l.out:l.stop]...)
 		l.out, l.stop = int32(kept), int32(len(r.text))
 	}
+}
+
+// annotated returns the annotation of a variable, or nil, and the value of an assignment, or the whole of an
+// expression.
+func annotated(text []byte) (annotation, value []byte) {
+	colon := -1
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == ':' && colon < 0:
+			colon = i
+		case c == '=' && i+1 < len(text) && text[i+1] != '=' && (i == 0 || bytes.IndexByte([]byte("=!<>"), text[i-1]) < 0):
+			if colon < 0 {
+				return nil, text[i:]
+			}
+			return text[colon+1 : i], text[i:]
+		case classes[c] == clQuote:
+			i = stringAfter(text, i) - 1
+		case classes[c] == clOpen:
+			i = bracketEnd(text, i) - 1
+		}
+	}
+	if colon < 0 {
+		return nil, text
+	}
+	return text[colon+1:], nil
+}
+
+// function keeps the parts that the defaults and annotations of a function use.
+func (t *toucher) function(l *logical) {
+	r := t.r
+	left, kept := l.mode == dropped, len(r.text)
+	defaults, annotations := expressions(r.bytesOf(l))
+	for _, expression := range defaults {
+		t.touch(l, expression, false, "")
+	}
+	if len(r.text) > kept {
+		r.touchedBy(l, kept)
+	}
+	if t.later {
+		return
+	}
+	kept = len(r.text)
+	if left {
+		if l.mode != dropped {
+			r.text = append(append(r.text, r.text[l.out:l.stop]...), ';')
+		}
+		before := len(r.text)
+		for _, expression := range annotations {
+			t.touch(l, expression, true, "_:")
+		}
+		if len(r.text) == before {
+			r.text = r.text[:kept]
+			return
+		}
+		l.mode = dropped
+		r.touchedBy(l, kept)
+		return
+	}
+	for _, expression := range annotations {
+		t.touch(l, expression, true, "")
+	}
+	if len(r.text) == kept {
+		return
+	}
+	text := r.text[l.out:l.stop]
+	_, open := paramsOf(text)
+	if open < 0 {
+		r.text = r.text[:kept]
+		return
+	}
+	end := bracketEnd(text, open)
+	uses := bytes.ReplaceAll(r.text[kept:len(r.text)-1], []byte(";"), []byte(","))
+	stop := len(r.text)
+	r.text = append(append(append(r.text, text[:end]...), "->("...), uses...)
+	r.text = append(append(r.text, ')'), text[end:]...)
+	l.out, l.stop = int32(stop), int32(len(r.text))
 }
 
 // touchedBy puts the parts in r.text after kept, which the defaults of a function use, in the
@@ -89,23 +217,24 @@ func basesOf(text []byte) []byte {
 	return text[i+1 : max(i+1, bracketEnd(text, i)-1)] // the bracket may have no end
 }
 
-// defaults returns the defaults of the parameters of a function.
-func defaults(text []byte) (list [][]byte) {
-	if bytes.IndexByte(text, '.') < 0 || bytes.IndexByte(text, '=') < 0 {
-		return nil
-	}
+// expressions returns the defaults and the annotations of the head of a function.
+func expressions(text []byte) (defaults, annotations [][]byte) {
 	_, i := paramsOf(text)
 	if i < 0 {
-		return nil
+		return nil, nil
 	}
 	end, start := bracketEnd(text, i), -1
+	list := &annotations
+	flush := func(i int) {
+		if start >= 0 {
+			*list = append(*list, text[start:i])
+		}
+		start = -1
+	}
 	for i++; i < end; {
 		switch c := text[i]; {
 		case c == ',' || i == end-1:
-			if start >= 0 {
-				list = append(list, text[start:i])
-			}
-			start = -1
+			flush(i)
 			i++
 		case classes[c] == clOpen:
 			i = bracketEnd(text[:end], i)
@@ -114,17 +243,52 @@ func defaults(text []byte) (list [][]byte) {
 		case classes[c] == clComment:
 			n := bytes.IndexByte(text[i:end], '\n')
 			if n < 0 {
-				return list
+				return defaults, annotations
 			}
 			i += n
-		case c == '=' && start < 0:
+		case c == '=' && (start < 0 || list == &annotations):
+			flush(i)
 			i++
-			start = i
+			start, list = i, &defaults
+		case c == ':' && start < 0:
+			i++
+			start, list = i, &annotations
+		case c == 'l' && nameEnd(text[:end], i) == i+len("lambda") && bytes.HasPrefix(text[i:], []byte("lambda")) && !parts[text[i-1]]:
+			i = lambdaBody(text[:end], i)
 		default:
 			i++
 		}
 	}
-	return list
+	if rest := bytes.TrimLeft(text[min(end, len(text)):], " \t"); bytes.HasPrefix(rest, []byte("->")) {
+		i := 2
+		for i < len(rest) && rest[i] != ':' {
+			switch {
+			case classes[rest[i]] == clOpen:
+				i = bracketEnd(rest, i)
+			case classes[rest[i]] == clQuote:
+				i = stringAfter(rest, i)
+			default:
+				i++
+			}
+		}
+		annotations = append(annotations, rest[2:min(i, len(rest))])
+	}
+	return defaults, annotations
+}
+
+// lambdaBody returns the index after the colon of a lambda at an index.
+func lambdaBody(text []byte, i int) int {
+	for i < len(text) && text[i] != ':' {
+		switch {
+		case classes[text[i]] == clOpen:
+			i = bracketEnd(text, i)
+		case classes[text[i]] == clQuote:
+			i = stringAfter(text, i)
+		default:
+			i++
+		}
+	}
+	return min(i+1, len(text))
 }
 
 // importedModules returns the names that `import a`, `import a.b`, `import a as b` and `from a import b` bind in
@@ -157,32 +321,41 @@ func (r *reducer) importedModules() [][]byte {
 	return names
 }
 
-// touch appends to r.text the parts of modules that a text of a line uses, each with a semicolon,
-// unless they are among the touched or the kept part of the line has them, and returns all.
-func (r *reducer) touch(l *logical, text []byte, modules, touched [][]byte) [][]byte {
+// touch appends to r.text the parts of modules that a value uses, or an annotation, each after a prefix and with
+// a semicolon, unless they are kept already or the kept part of the line has them.
+func (t *toucher) touch(l *logical, text []byte, inAnnotation bool, prefix string) {
 	if bytes.IndexByte(text, '.') < 0 || mayNotRun(text) {
-		return touched
+		return
 	}
+	r := t.r
 	has := r.text[l.out:l.stop]
 	eachName(text, func(name []byte, at int) bool {
-		if at > 0 && text[at-1] == '.' || !contains(modules, name) {
+		if at > 0 && text[at-1] == '.' || !contains(t.modules, name) {
 			return true
 		}
-		end := nameEnd(text, min(at+len(name)+1, len(text)))
+		end := at + len(name)
+		for range maxParts {
+			if next := nameEnd(text, min(end+1, len(text))); end < len(text) && text[end] == '.' && next > end+1 {
+				end = next
+			}
+		}
 		part := text[at:end]
-		if end == at+len(name)+1 || at+len(name) >= len(text) || text[at+len(name)] != '.' || contains(touched, part) {
+		if end == at+len(name) || contains(t.values, part) || inAnnotation && contains(t.annotations, part) {
 			return true
 		}
-		if len(touched) == maxTouched {
+		if len(t.values)+len(t.annotations) == maxTouched {
 			return false
 		}
-		touched = append(touched, part)
+		if inAnnotation {
+			t.annotations = append(t.annotations, part)
+		} else {
+			t.values = append(t.values, part)
+		}
 		if l.mode == dropped || !bytes.Contains(has, part) {
-			r.text = append(append(r.text, part...), ';')
+			r.text = append(append(append(r.text, prefix...), part...), ';')
 		}
 		return true
 	})
-	return touched
 }
 
 // mayNotRun reports whether parts of an expression run later, or only under a condition.

@@ -18,13 +18,34 @@ func TestPlugins(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := mappedByStart(t, text)
-	for _, want := range []string{"libtbbmalloc.so.2", "libucs_fuse.so.0", "libcudart.so.13"} {
+	for _, want := range []string{"libtbbmalloc.so.2", "libucs_fuse.so.0", "libcudart.so.13", "legacy.so"} {
 		if !slices.Contains(files, want) {
 			t.Errorf("%s is not among %q", want, files)
 		}
 	}
 	if slices.Contains(files, "libucs_other.so.0") {
 		t.Errorf("a damaged file is mapped: %q", files)
+	}
+}
+
+// TestNoPlugins: an older release of oneTBB, and a module that does not call the function, open nothing.
+func TestNoPlugins(t *testing.T) {
+	text, err := images.Text("imports-plugins.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.ReplaceAll(text, []byte("libtbb.so.12.14"), []byte("libtbb.so.12.8"))
+	text = bytes.Replace(text, []byte("undef OSSL_PROVIDER_load\n"), nil, 1)
+	files := mappedByStart(t, text)
+	for _, opener := range []string{"libtbb.so.12.8", "libcrypto.so.3"} {
+		if !slices.Contains(files, opener) {
+			t.Errorf("%s is not among %q", opener, files)
+		}
+	}
+	for _, file := range []string{"libtbbmalloc.so.2", "legacy.so"} {
+		if slices.Contains(files, file) {
+			t.Errorf("%s is mapped: %q", file, files)
+		}
 	}
 }
 
