@@ -92,15 +92,16 @@ const (
 // reducer reduces one source after the other.
 type reducer struct {
 	scanner
-	ids   nameTable
-	names []symbol
-	binds []binding
-	uses  []usage
-	queue []int32         // lines to keep
-	calls []localCall     // of functions of the file, in functions
-	fresh []int32         // names of functions that have become live
-	seen  map[string]bool // decorators that are kept
-	text  []byte          // of kept lines
+	ids     nameTable
+	names   []symbol
+	binds   []binding
+	uses    []usage
+	queue   []int32         // lines to keep
+	calls   []localCall     // of functions of the file, in functions
+	imports []int32         // lines of the module that import
+	fresh   []int32         // names of functions that have become live
+	seen    map[string]bool // decorators that are kept
+	text    []byte          // of kept lines
 	// mayBind are names that functions may bind in the module, each after a space.
 	mayBind []byte
 	out     []byte // the reduced text without its first line
@@ -225,9 +226,14 @@ func (r *reducer) id(name []byte) int32 {
 
 // bindModule records the names that the module's lines bind, and all functions and classes.
 func (r *reducer) bindModule() {
+	r.imports = r.imports[:0]
 	for i := range r.lines {
-		if l := &r.lines[i]; l.fn < 0 || l.kind == defLine || l.kind == classLine {
+		l := &r.lines[i]
+		if l.fn < 0 || l.kind == defLine || l.kind == classLine {
 			r.bind(int32(i))
+		}
+		if l.kind == importLine && l.fn < 0 {
+			r.imports = append(r.imports, int32(i))
 		}
 	}
 }
@@ -333,6 +339,17 @@ func (r *reducer) reaches(line, fn int32) bool {
 
 // definedName returns the name of a function or class.
 func definedName(text []byte) (name []byte) {
+	for i := 0; i < len(text) && classes[text[i]] == clName; {
+		end := nameEnd(text, i)
+		switch string(text[i:end]) {
+		case "async", "def", "class":
+		default:
+			return text[i:end]
+		}
+		for i = end; i < len(text) && (text[i] == ' ' || text[i] == '\t'); {
+			i++
+		}
+	}
 	eachName(text, func(word []byte, _ int) bool {
 		switch string(word) {
 		case "async", "def", "class":
@@ -347,38 +364,49 @@ func definedName(text []byte) (name []byte) {
 // eachName calls f for the names in a text until it returns false: those outside of strings, and in
 // the replacement fields of f-strings.
 func eachName(text []byte, f func(name []byte, at int) bool) {
-	n := nameReader{scanner{src: text}, f, 0}
-	n.read(0, len(text))
+	var in formats
+	readNames(text, 0, len(text), &in, f)
 }
 
-// nameReader reads the names in a text. The readings of its f-strings are bounded together.
-type nameReader struct {
-	scanner scanner
-	f       func(name []byte, at int) bool
-	inside  int // f-strings in one another
+// formats are the f-strings of a text whose names are read. Their readings are bounded together.
+type formats struct {
+	inside  int      // f-strings in one another
+	scanner *scanner // from the first on
 }
 
-// read calls f for the names in a part of the text, and reports whether it never returned false.
-func (n *nameReader) read(i, end int) bool {
-	text := n.scanner.src
+// skip returns the index after the f-string of a text with its quote at i.
+func (in *formats) skip(text []byte, i int, prefix []byte) int {
+	if in.scanner == nil {
+		in.scanner = &scanner{src: text}
+	}
+	return in.scanner.skipString(i, prefix)
+}
+
+// readNames calls f for the names in a part of a text, and reports whether it never returned false. f is an argument
+// of its own, and no field, so that its variables need no memory of the heap.
+func readNames(text []byte, i, end int, in *formats, f func(name []byte, at int) bool) bool {
 	for i < end {
 		switch c := text[i]; classes[c] {
 		case clName:
 			j := nameEnd(text, i)
 			if j-i <= 2 && j < end && classes[text[j]] == clQuote && isPrefix(string(text[i:j])) {
-				stop := min(n.scanner.skipString(j, text[i:j]), end)
-				if isFormat(string(text[i:j])) && !n.fields(j, stop) {
-					return false
+				if isFormat(string(text[i:j])) {
+					stop := min(in.skip(text, j, text[i:j]), end)
+					if !readFields(text, j, stop, in, f) {
+						return false
+					}
+					j = stop
+				} else {
+					j = min(simpleEnd(text, j), end)
 				}
-				j = stop
-			} else if !n.f(text[i:j], i) {
+			} else if !f(text[i:j], i) {
 				return false
 			}
 			i = j
 		case clDigit:
 			i = nameEnd(text, i)
 		case clQuote:
-			i = n.scanner.skipString(i, nil)
+			i = simpleEnd(text, i)
 		case clComment:
 			k := bytes.IndexByte(text[i:end], '\n')
 			if k < 0 {
@@ -392,15 +420,14 @@ func (n *nameReader) read(i, end int) bool {
 	return true
 }
 
-// fields does as read in the replacement fields of an f-string, of which eight are read in one
+// readFields does as readNames in the replacement fields of an f-string, of which eight are read in one
 // another, as the scanner does.
-func (n *nameReader) fields(i, end int) bool {
-	if n.inside == 8 {
+func readFields(text []byte, i, end int, in *formats, f func(name []byte, at int) bool) bool {
+	if in.inside == 8 {
 		return true
 	}
-	n.inside++
-	defer func() { n.inside-- }()
-	text := n.scanner.src
+	in.inside++
+	defer func() { in.inside-- }()
 	for ; i < end; i++ {
 		if text[i] != '{' {
 			continue
@@ -419,7 +446,7 @@ func (n *nameReader) fields(i, end int) bool {
 			}
 		}
 		i--
-		if !n.read(start, i) {
+		if !readNames(text, start, i, in, f) {
 			return false
 		}
 	}
@@ -428,15 +455,62 @@ func (n *nameReader) fields(i, end int) bool {
 
 // textEnd returns the index after the string with its quote at i.
 func textEnd(text []byte, i int, prefix []byte) int {
+	if len(prefix) == 0 || !isFormat(string(prefix)) {
+		return simpleEnd(text, i)
+	}
 	s := scanner{src: text}
 	return s.skipString(i, prefix)
+}
+
+// simpleEnd returns the index after the string with its quote at i, which is no f-string.
+func simpleEnd(text []byte, i int) int {
+	q := text[i]
+	if i+2 < len(text) && text[i+1] == q && text[i+2] == q {
+		end, _ := longEnd(text, i+3, q)
+		return end
+	}
+	for i++; i < len(text); i++ {
+		switch text[i] {
+		case q:
+			return i + 1
+		case '\\':
+			i++
+		case '\n':
+			return i
+		}
+	}
+	return len(text)
+}
+
+// longEnd returns the index after the string with three quotes whose text begins at i, or the length of the text if
+// it is not closed.
+func longEnd(text []byte, i int, q byte) (end int, closed bool) {
+	for start := i; i < len(text); i++ {
+		n := bytes.IndexByte(text[i:], q)
+		if n < 0 {
+			break
+		}
+		i += n
+		slashes := 0
+		for i-slashes-1 >= start && text[i-slashes-1] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 && i+2 < len(text) && text[i+1] == q && text[i+2] == q {
+			return i + 3, true
+		}
+	}
+	return len(text), false
 }
 
 // findHot marks the functions that import or open, and those that call them.
 func (r *reducer) findHot() {
 	some := false
+	giver := int32(-1)
 	for i := range r.lines {
 		l := &r.lines[i]
+		if r.givesNames(int32(i)) {
+			giver = int32(i)
+		}
 		switch {
 		case l.kind == defLine && l.flags&(block|hot) == hot:
 			r.keep(int32(i), full)
@@ -449,7 +523,7 @@ func (r *reducer) findHot() {
 		case l.kind == defLine && l.fn < 0 && l.flags&inClass == 0 && string(definedName(r.bytesOf(l))) == "__getattr__":
 			r.live(int32(i), full)
 		}
-		if l.parent >= 0 && r.givesNames(l.parent) {
+		if giver >= 0 && l.parent == giver {
 			r.keepMember(int32(i))
 		}
 		if l.kind == defLine && l.flags&inClass != 0 && l.parent >= 0 && finds(definedName(r.bytesOf(l))) {
@@ -537,7 +611,7 @@ func (r *reducer) returnsLibrary(l *logical) bool {
 // import that failed (cupy's _diagnose_import_error): other modules raise it.
 func (r *reducer) findTexts() {
 	for i := range r.lines {
-		if l := &r.lines[i]; l.kind == defLine && explainsImport(definedName(r.bytesOf(l))) && r.returnsPlace(int32(i)) {
+		if l := &r.lines[i]; l.kind == defLine && l.fn < 0 && l.flags&inClass == 0 && explainsImport(definedName(r.bytesOf(l))) && r.returnsPlace(int32(i)) {
 			l.flags |= says
 			r.keepPlace(int32(i))
 		}

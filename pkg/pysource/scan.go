@@ -443,25 +443,13 @@ func (s *scanner) skipString(i int, prefix []byte) int {
 
 // skipLong skips a string with three quotes, after them.
 func (s *scanner) skipLong(i int, q byte) int {
-	src, start := s.src, i
-	for i < len(src) {
-		n := bytes.IndexByte(src[i:], q)
-		if n < 0 {
-			break
-		}
-		i += n
-		slashes := 0
-		for slashes < i-start && src[i-1-slashes] == '\\' {
-			slashes++
-		}
-		if slashes%2 == 0 && i+2 < len(src) && src[i+1] == q && src[i+2] == q {
-			s.num += int32(bytes.Count(src[start:i], newline))
-			return i + 3
-		}
-		i++
+	end, closed := longEnd(s.src, i, q)
+	if closed {
+		s.num += int32(bytes.Count(s.src[i:end], newline))
+	} else {
+		s.open = true
 	}
-	s.open = true
-	return len(src)
+	return end
 }
 
 var newline = []byte("\n")

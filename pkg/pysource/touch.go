@@ -24,7 +24,7 @@ func (r *reducer) keepTouched() []note {
 	t := toucher{r: r, modules: modules, later: r.annotatesLater()}
 	for i := range r.lines {
 		l := &r.lines[i]
-		if l.fn >= 0 || l.kind != other && l.kind != defLine && l.kind != classLine || bytes.IndexByte(r.bytesOf(l), '.') < 0 {
+		if l.fn >= 0 || l.kind != other && l.kind != defLine && l.kind != classLine || !t.mayUse(r.bytesOf(l)) {
 			continue
 		}
 		switch kept := len(r.text); l.kind {
@@ -73,11 +73,28 @@ type toucher struct {
 	notes []note
 }
 
+// mayUse reports whether a text has the name of a module before a dot.
+func (t *toucher) mayUse(text []byte) bool {
+	for i := 0; ; i++ {
+		n := bytes.IndexByte(text[i:], '.')
+		if n < 0 {
+			return false
+		}
+		i += n
+		from := i
+		for from > 0 && parts[text[from-1]] {
+			from--
+		}
+		if from < i && contains(t.modules, text[from:i]) {
+			return true
+		}
+	}
+}
+
 // annotatesLater reports whether the file has `from __future__ import annotations` (PEP 563).
 func (r *reducer) annotatesLater() bool {
-	for i := range r.lines {
-		l := &r.lines[i]
-		if text := r.bytesOf(l); l.kind == importLine && l.fn < 0 && bytes.Contains(text, []byte("__future__")) && bytes.Contains(text, []byte("annotations")) {
+	for _, i := range r.imports {
+		if text := r.bytesOf(&r.lines[i]); bytes.Contains(text, []byte("__future__")) && bytes.Contains(text, []byte("annotations")) {
 			return true
 		}
 	}
@@ -295,18 +312,19 @@ func lambdaBody(text []byte, i int) int {
 // the module.
 func (r *reducer) importedModules() [][]byte {
 	var names [][]byte
-	for i := range r.lines {
-		l := &r.lines[i]
-		text := r.bytesOf(l)
-		if l.kind != importLine || l.fn >= 0 {
-			continue
-		}
+	for _, i := range r.imports {
+		text := r.bytesOf(&r.lines[i])
 		list, plain := bytes.CutPrefix(text, []byte("import"))
 		if !plain {
 			_, list, _ = bytes.Cut(bytes.TrimLeft(text[len("from"):], " \t"), []byte(" import"))
 		}
 		list = bytes.Trim(list, "() \t\n")
-		for part := range bytes.SplitSeq(list, []byte(",")) {
+		for more := true; more; {
+			part := list
+			n := bytes.IndexByte(list, ',')
+			if more = n >= 0; more {
+				part, list = list[:n], list[n+1:]
+			}
 			name := bytes.TrimSpace(part)
 			if n := bytes.LastIndexAny(name, " \t"); n >= 0 {
 				name = name[n+1:] // after as
@@ -324,7 +342,7 @@ func (r *reducer) importedModules() [][]byte {
 // touch appends to r.text the parts of modules that a value uses, or an annotation, each after a prefix and with
 // a semicolon, unless they are kept already or the kept part of the line has them.
 func (t *toucher) touch(l *logical, text []byte, inAnnotation bool, prefix string) {
-	if bytes.IndexByte(text, '.') < 0 || mayNotRun(text) {
+	if !t.mayUse(text) || mayNotRun(text) {
 		return
 	}
 	r := t.r

@@ -69,17 +69,13 @@ func (r *reducer) readTypes() {
 		return
 	}
 	t := typeReader{r: r}
-	for i := range r.lines {
+	t.later = r.annotatesLater()
+	for _, i := range r.imports {
 		l := &r.lines[i]
-		if l.kind != importLine || l.fn >= 0 {
-			continue
-		}
 		text := r.bytesOf(l)
 		switch {
 		case bytes.IndexByte(text, '*') >= 0: // it may bring another class of a builtin's name
 			return
-		case bytes.Contains(text, []byte("__future__")) && bytes.Contains(text, []byte("annotations")):
-			t.later = true
 		case bytes.HasPrefix(text, []byte("from collections.abc import")) && t.abstract == nil && r.always(l):
 			t.abstract = abstractNames(text)
 		}

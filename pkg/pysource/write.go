@@ -172,6 +172,7 @@ func shorten(out, text []byte, l *logical) []byte {
 type writer struct {
 	src, out          []byte
 	brackets, strings int
+	fits              int  // the end in src of the last bracket that is not too long
 	space             bool // a blank or a comment was skipped
 	number            bool // the last token begins with a digit: `0in` is a number and a word
 	word              bool // the last token is a name or a number
@@ -260,8 +261,14 @@ func (w *writer) str(i, q int) int {
 
 // open writes the text from a bracket to its end, if it is not too long.
 func (w *writer) open(i, end int) int {
+	if i < w.fits { // in another that is short enough
+		w.token(w.src[i:i+1], false)
+		w.value = false
+		return i + 1
+	}
 	closes := bracketEnd(w.src[:end], i)
 	if closes-i-1 <= w.brackets {
+		w.fits = closes
 		w.token(w.src[i:i+1], false)
 		w.value = false
 		return i + 1
