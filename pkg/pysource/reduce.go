@@ -531,13 +531,16 @@ func (r *reducer) findHot() {
 		}
 		if l.kind == defLine && l.flags&inClass != 0 && l.parent >= 0 && r.standsForModule(l) {
 			r.live(int32(i), full)
-		}
-		if l.kind == classLine && l.fn < 0 && bytes.Contains(r.bytesOf(l), []byte("ModuleType")) {
-			r.keepInit(int32(i)) // its objects may stand in sys.modules: what they lack cannot be imported from them
+			r.keepInit(l.parent)
 		}
 		if l.kind == defLine && l.fn >= 0 && l.flags&inClass == 0 && string(definedName(r.bytesOf(l))) == "__getattr__" {
 			r.live(int32(i), full)
 			r.live(l.fn, full) // which returns it to a module (lazy_loader.attach)
+		}
+	}
+	for i := range r.lines {
+		if l := &r.lines[i]; l.kind == classLine && l.fn < 0 && bytes.Contains(r.bytesOf(l), []byte("ModuleType")) {
+			r.keepInit(int32(i)) // its objects may stand in sys.modules: what they lack cannot be imported from them
 		}
 	}
 	r.findPlaces()

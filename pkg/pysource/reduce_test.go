@@ -364,6 +364,30 @@ class B:#20
  def m(?):return ?
 #: retry other
 `},
+		{"objects in the place of modules", `import sys, types
+class Lazy(types.ModuleType):
+    def __init__(self, name):
+        super(Lazy, self).__init__(name)
+        self.__doc__ = self.__class__.__doc__
+class Other(types.ModuleType):
+    def __init__(self, name, structure):
+        self._class_to_module = {}
+        for key, values in structure.items():
+            self._class_to_module[values] = key
+        sys.modules[name].__dict__.update(structure)
+    def __getattr__(self, name):
+        return self._class_to_module[name]
+`, `import sys,types
+class Lazy(types.ModuleType):
+ def __init__(self,name):
+  super(Lazy,self).__init__(name)
+  self.__doc__=self.__class__.__doc__
+class Other(types.ModuleType):
+ def __init__(self,name,structure):
+  sys.modules[name].__dict__.update(structure)#11
+ def __getattr__(self,name):
+  return self._class_to_module[name]
+`},
 		{"parts of modules that annotations use", `import numpy as np, torch
 import concurrent.futures
 def gone(x: np.float_, y: "np.a" = np.pi, *, z: torch.Tensor = None) -> torch.fx.Graph:
