@@ -76,6 +76,21 @@ def works():
 if works():
     raise RuntimeError("it works")
 `, "RuntimeError: it works"},
+		{"a part of a text is not known", `
+from functools import unheard_of
+raise RuntimeError("no %s in %s, %d%%: {} and {}".format("y", unheard_of()) % ("x", unheard_of(), 3))
+`, "RuntimeError: …"},
+		{"a part of a text with % is not known", `
+from functools import unheard_of
+raise RuntimeError("no %s in %s, %d%%" % ("x", unheard_of(), 3))
+`, "RuntimeError: no x in …, 3%"},
+		{"a part of a text with braces is not known", `
+from functools import unheard_of
+raise RuntimeError("no {} in {}, {}".format("x", unheard_of(), 3))
+`, "RuntimeError: no x in …, 3"},
+		{"a text with a width", `
+raise RuntimeError("no %s in %-5s" % ("x", "y"))
+`, "RuntimeError: no x in …"},
 		{"a variable of another name", `
 def gone():
     raise RuntimeError("not loaded")

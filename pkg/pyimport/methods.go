@@ -297,6 +297,7 @@ func (r *Run) format(s string, v value) value {
 		items = []value{v}
 	}
 	var b strings.Builder
+	whole := true
 	for i := 0; i < len(s); i++ {
 		if s[i] != '%' || i+1 >= len(s) {
 			b.WriteByte(s[i])
@@ -321,11 +322,23 @@ func (r *Run) format(s string, v value) value {
 			}
 			item, items = items[0], items[1:]
 		}
-		if !r.formatOne(&b, s[i], item) || b.Len() > maxText {
-			return unknownf("a formatted text")
+		if !strings.ContainsRune("%srdi", rune(s[i])) || b.Len() > maxText {
+			return beginning(&b)
+		}
+		if !r.formatOne(&b, s[i], item) {
+			b.WriteString("…")
+			whole = false
 		}
 	}
+	if !whole {
+		return &unknown{why: "a formatted text", text: b.String()}
+	}
 	return b.String()
+}
+
+// beginning returns a formatted text of which the beginning is known.
+func beginning(b *strings.Builder) value {
+	return &unknown{why: "a formatted text", text: part(b.String())}
 }
 
 func (r *Run) formatOne(b *strings.Builder, verb byte, item value) bool {
@@ -343,14 +356,16 @@ func (r *Run) formatOne(b *strings.Builder, verb byte, item value) bool {
 			t = strconv.FormatInt(n, 10)
 		}
 	}
-	b.WriteString(t)
+	if ok {
+		b.WriteString(t)
+	}
 	return ok
 }
 
 // formatBraces is str.format, without formats of fields.
 func (r *Run) formatBraces(s string, a *args) value {
 	var b strings.Builder
-	auto := 1
+	auto, whole := 1, true
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if (c == '{' || c == '}') && i+1 < len(s) && s[i+1] == c {
@@ -383,10 +398,16 @@ func (r *Run) formatBraces(s string, a *args) value {
 			}
 		}
 		t, known := r.str(v)
-		if !ok || !known || b.Len()+len(t) > maxText {
+		if b.Len()+len(t) > maxText {
 			return unknownf("a formatted text")
 		}
+		if !ok || !known {
+			t, whole = "…", false
+		}
 		b.WriteString(t)
+	}
+	if !whole {
+		return &unknown{why: "a formatted text", text: b.String()}
 	}
 	return b.String()
 }

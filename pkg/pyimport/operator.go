@@ -297,7 +297,7 @@ func (r *Run) iterate(v value) (items []value, more string) {
 // binary evaluates an arithmetic operator.
 func (r *Run) binary(op string, a, b value) value {
 	if u := because(a, b); u != nil {
-		return u
+		return &unknown{why: u.why, text: partlyKnown(op, a, b)}
 	}
 	switch x := a.(type) {
 	case string:
@@ -406,6 +406,37 @@ func (r *Run) stringOp(op, x string, b value) (value, bool) {
 		return r.format(x, b), true
 	}
 	return nil, false
+}
+
+// partlyKnown returns the known parts of a text that an operator makes of two values of which one is not known, with …
+// for the rest, or "".
+func partlyKnown(op string, a, b value) string {
+	x, isText := a.(string)
+	if op == "%" && isText {
+		beginning, _, _ := strings.Cut(x, "%") // the other may be a tuple
+		return part(beginning)
+	}
+	if op != "+" {
+		return ""
+	}
+	y, _ := b.(string)
+	switch u, _ := a.(*unknown); {
+	case isText:
+		return part(x)
+	case u != nil && u.text != "" && y != "" && len(u.text)+len(y) <= maxText:
+		return u.text + y
+	case u != nil && u.text != "":
+		return part(u.text)
+	}
+	return ""
+}
+
+// part returns a beginning of a text with … for its rest, or "" if there is none.
+func part(beginning string) string {
+	if beginning == "" || len(beginning) > maxText {
+		return ""
+	}
+	return strings.TrimSuffix(beginning, "…") + "…"
 }
 
 // intOp evaluates an operator of small integers.
