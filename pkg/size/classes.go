@@ -55,9 +55,11 @@ const (
 	GPUCode    = "gpu-code" // parts of files: code for GPUs that the image is not for
 	// BuilderResources are files with kernels of TensorRT's builder for such GPUs.
 	BuilderResources = "builder-resources"
+	// UnusedPackages are distributions of Python that nothing uses, and no text of the image names.
+	UnusedPackages = "unused-packages"
 )
 
-var kinds = []string{Replaced, AbandonedCopies, Copies, Bytecode, GPUCode, BuilderResources}
+var kinds = []string{Replaced, AbandonedCopies, Copies, Bytecode, GPUCode, BuilderResources, UnusedPackages}
 
 // LoadClasses reads and checks size/classes.yaml of the packs. The first class is Replaced.
 func LoadClasses(fsys fs.FS) ([]*Class, error) {

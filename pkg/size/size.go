@@ -59,6 +59,9 @@ type Group struct {
 	Bytes int64  `json:"bytes"` // unpacked
 	Pull  int64  `json:"pull"`  // estimated
 	Files []File `json:"files"`
+	// Packages are the distributions of UnusedPackages, those that no other of them requires first, the largest first, each followed
+	// by those that it requires.
+	Packages []Package `json:"packages,omitempty"`
 }
 
 // Layer is a layer of the image.
@@ -133,6 +136,8 @@ type finder struct {
 	lone map[string]bool
 	// resources are the paths of files with kernels of TensorRT's builder that no GPU of the image needs.
 	resources map[string]bool
+	parts     *packages      // the distributions that may be unused; nil if none is
+	unused    map[string]int // the paths of files of UnusedPackages, with the number of the package
 }
 
 // Find returns the bytes of an image that can go. A file counts only if each of its names
@@ -149,6 +154,9 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 	if f.copies, err = f.unreached(ctx, all); err != nil {
 		return nil, err
 	}
+	if i := slices.IndexFunc(all, func(c *Class) bool { return c.ID == UnusedPackages }); i >= 0 {
+		f.parts = f.findParts(all[i])
+	}
 	if err := f.readOwn(ctx, all); err != nil {
 		return nil, err
 	}
@@ -157,7 +165,11 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 	}
 	f.living, f.resources = f.inUse(all), f.unneededResources()
 	commands := append(f.commands(), f.own.lines...)
+	var unused []Package
 	for _, c := range all {
+		if c.ID == UnusedPackages && f.parts == nil {
+			continue
+		}
 		if p := f.needs(c); p != "" {
 			r.Kept = append(r.Kept, Kept{c.ID, c.Title, p})
 			continue
@@ -168,6 +180,15 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 		}
 		c, kept := f.withoutUsed(c, commands)
 		r.Kept = append(r.Kept, kept...)
+		if c != nil && c.ID == UnusedPackages {
+			var by string
+			if f.unused, unused, by, err = f.parts.unusedPackages(ctx); err != nil {
+				return nil, err
+			}
+			if by != "" {
+				r.Kept = append(r.Kept, Kept{c.ID, c.Title, by})
+			}
+		}
 		if c != nil {
 			f.classes = append(f.classes, c)
 		}
@@ -229,6 +250,9 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 		if g := &groups[i]; len(g.Files) > 0 {
 			g.Class = f.classes[i]
 			g.sum()
+			if g.ID == UnusedPackages {
+				g.Packages = f.sums(unused, g.Files)
+			}
 			r.Groups = append(r.Groups, *g)
 		}
 	}
@@ -326,6 +350,9 @@ func (f *finder) classOf(e *layers.Entry, layer int) int {
 		if f.kept[p] {
 			return -1
 		}
+	}
+	if _, ok := f.unused[e.Path]; ok {
+		return f.class(UnusedPackages)
 	}
 	if f.used["/"+e.Path] {
 		return -1

@@ -16,6 +16,8 @@ const (
 	shownFiles  = 5  // of a class
 	shownPlaces = 5  // layers, and families
 	shownLayer  = 80 // characters
+	// shownPackages are distributions that one requires.
+	shownPackages = 8
 )
 
 // JSON writes the result as docs/schema/size-1.json describes it.
@@ -30,6 +32,10 @@ func (r *Result) Text(w io.Writer) error {
 		r.group(&b, &g)
 	}
 	for _, k := range r.Kept {
+		if k.ID == UnusedPackages {
+			fmt.Fprintf(&b, "%s do not count: %s may use any\n", k.Title, strings.Join(strings.Fields(plain.Line(k.For)), " "))
+			continue
+		}
 		fmt.Fprintf(&b, "%s do not count: %s needs them\n", k.Title, plain.Line(k.For))
 	}
 	r.total(&b)
@@ -80,6 +86,10 @@ func (r *Result) group(b *strings.Builder, g *Group) {
 		fmt.Fprintf(b, "  assumes  %s\n", g.Assumes)
 	}
 	fmt.Fprintf(b, "  fix      %s\n", g.Fix)
+	if len(g.Packages) > 0 {
+		r.packages(b, g.Packages)
+		return
+	}
 	for _, f := range g.Files[:min(shownFiles, len(g.Files))] {
 		fmt.Fprintf(b, "  %8s  %s", r.amount(f.Pull, f.Bytes), plain.Line(f.Path))
 		if f.Of != "" {
@@ -97,6 +107,49 @@ func (r *Result) group(b *strings.Builder, g *Group) {
 		fmt.Fprintf(b, "  and %d more (--format json lists all)\n", more)
 	}
 	b.WriteByte('\n')
+}
+
+// packages writes the distributions that no other one requires, each with those that only it requires, and the
+// command that removes them.
+func (r *Result) packages(b *strings.Builder, list []Package) {
+	var names []string
+	for len(list) > 0 {
+		n := 1
+		pull, bytes := list[0].Pull, list[0].Bytes
+		var with []string
+		for n < len(list) && list[n].For != "" {
+			pull, bytes = pull+list[n].Pull, bytes+list[n].Bytes
+			with = append(with, plain.Line(list[n].Name))
+			n++
+		}
+		one := list[0]
+		fmt.Fprintf(b, "  %8s  %s %s", r.amount(pull, bytes), plain.Line(one.Name), plain.Line(one.Version))
+		if len(with) > 0 {
+			shown := with[:min(shownPackages, len(with))]
+			fmt.Fprintf(b, ", with %s that only it requires: %s", counted(len(with), "package"), strings.Join(shown, ", "))
+			if len(with) > len(shown) {
+				b.WriteString(", …")
+			}
+		}
+		if one.Asked != "" {
+			fmt.Fprintf(b, " (%s asks for it)", plain.Line(one.Asked))
+		}
+		if len(r.Layers) > 1 {
+			fmt.Fprintf(b, "  %s", r.layer(one.Layer))
+		}
+		b.WriteByte('\n')
+		names = append(append(names, plain.Line(one.Name)), with...)
+		list = list[n:]
+	}
+	fmt.Fprintf(b, "  pip uninstall -y %s\n\n", strings.Join(names, " "))
+}
+
+// counted returns a number of things.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // layer returns the number of a layer from 1, as scan has it, and the beginning of its instruction, with its line in the

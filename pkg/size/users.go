@@ -89,7 +89,7 @@ func (f *finder) withoutUsed(c *Class, commands [][]string) (*Class, []Kept) {
 			files = c.Paths
 		}
 		switch {
-		case by == "" || !f.hasAny(files):
+		case by == "" || len(files) > 0 && !f.hasAny(files):
 			continue
 		case len(u.Paths) == 0:
 			return nil, []Kept{{c.ID, c.Title, by}}
