@@ -90,6 +90,9 @@ type needle struct{ kind, file, text string }
 // those that it requires. If something may use any of them, it returns that alone.
 func (p *packages) unusedPackages(ctx context.Context) (files map[string]int, list []Package, by string, err error) {
 	p.know()
+	if !p.forget() {
+		return nil, nil, "", nil
+	}
 	if err := p.read(ctx); err != nil || p.opaque != "" {
 		return nil, nil, p.opaque, err
 	}
@@ -496,6 +499,25 @@ func (p *packages) know() {
 	}
 }
 
+// forget drops the names of the distributions that are known to be reached, and reports whether others could go.
+func (p *packages) forget() bool {
+	reached := p.reach(nil)
+	for name, list := range p.names {
+		if list = slices.DeleteFunc(list, func(i int) bool { return reached[i] }); len(list) == 0 {
+			delete(p.names, name)
+		} else {
+			p.names[name] = list
+		}
+	}
+	var bytes int64
+	for i, one := range p.parts {
+		if !reached[i] {
+			bytes += one.bytes
+		}
+	}
+	return bytes >= minUnused
+}
+
 // inHome returns the distribution that has a framework.
 func (p *packages) inHome(home string) int {
 	for i, one := range p.parts {
@@ -526,7 +548,8 @@ var noText = []string{
 	"{proc,sys,dev,boot}/**", "var/{lib/dpkg,lib/apt,cache,log}/**", "usr/share/{doc,man,info,locale,zoneinfo,icons,fonts,licenses,terminfo,perl*,bash-completion,lintian}/**", "usr{,/local}/include/**",
 	"etc/{ssl,fonts,terminfo,apt}/**", "**/.cache/{pip,uv,pypoetry}/**", "**/conda-meta/**", "opt/{conda,miniconda3}/pkgs/**", "**/.git/**",
 	"**/{Dockerfile,Containerfile,LICENSE,LICENCE,NOTICE,AUTHORS,README,CHANGELOG,.dockerignore,.gitignore}*", "**/{docker-compose,compose}*.{yml,yaml}",
-	"**/*.{md,rst,lock,dockerfile,csv,tsv,svg,css,html,map,png,jpg,jpeg,gif,ico,webp,ttf,otf,woff,woff2,pdf,whl,deb,rpm,safetensors,gguf,npy,parquet,arrow,wav,mp3,flac,mp4,mo,a,o,h,hpp,cuh,cu,pyi,pyx,pxd}",
+	"**/*.{md,rst,lock,dockerfile,csv,tsv,svg,css,html,map,png,jpg,jpeg,gif,ico,webp,ttf,otf,woff,woff2,pdf,whl,deb,rpm,pc,cmake,safetensors,gguf,npy,npz,parquet,arrow,wav,mp3,flac,mp4,mo,a,o,h,hpp,cuh,cu,pyi,pyx,pxd}",
+	"**/{libpython*.so*,python[23].[0-9]*}", "**/{tests,test}/**/{test_*,conftest}.py", // of packages, which only their developers run
 	"**/*.dist-info/{METADATA,RECORD,WHEEL,INSTALLER,REQUESTED,top_level.txt,direct_url.json,licenses/**}", "**/*.egg-info/{PKG-INFO,SOURCES.txt,requires.txt,top_level.txt,dependency_links.txt}",
 }
 
@@ -543,10 +566,12 @@ func (p *packages) isText(e *layers.Entry) bool {
 		return false
 	case path.Ext(e.Path) == ".pyc":
 		return !p.f.hasSource(e.Path)
+	case stdlib.MatchString(e.Path) && environmentOf("/"+e.Path) == "":
+		return owner >= 0
 	case e.Object != nil:
 		return e.Object.Modules != nil || replay.IsProgram(e.Object)
 	case owner < 0:
-		return !stdlib.MatchString(e.Path) || environmentOf("/"+e.Path) != ""
+		return true
 	default:
 		return e.Size <= maxPartText
 	}
@@ -569,7 +594,7 @@ func (p *packages) read(ctx context.Context) error {
 			p.opaque = "/" + e.Path // its names are compressed
 			return nil
 		case e.Object != nil || !mine && path.Ext(e.Path) != ".py" && path.Base(e.Path) != "entry_points.txt":
-			return p.readWords(from, r)
+			return p.readWords(from, r, e.Object == nil)
 		}
 		text, err := io.ReadAll(io.LimitReader(r, maxPartText))
 		if err != nil {
@@ -587,11 +612,11 @@ func (p *packages) read(ctx context.Context) error {
 				p.parts[from].groups = groupsOf(text)
 				return nil
 			}
-			if err := p.readWords(from, bytes.NewReader(text)); err != nil {
+			if err := p.readWords(from, bytes.NewReader(text), true); err != nil {
 				return err
 			}
-			return p.readWords(from, r) // what is left
-		default:
+			return p.readWords(from, r, true) // what is left
+		case p.anyName(text):
 			for _, m := range mentionsIn(text, func(w string) bool { return p.names[w] != nil }) {
 				for _, to := range p.names[m.name] {
 					p.mention(from, to, e.Path, m)
@@ -600,6 +625,12 @@ func (p *packages) read(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// anyName reports whether a text has a name of a distribution.
+func (p *packages) anyName(text []byte) (has bool) {
+	_ = eachWord(bytes.NewReader(text), func(w []byte) { has = has || p.names[string(w)] != nil })
+	return has
 }
 
 // isPython reports whether a file is a source of Python.
@@ -621,12 +652,12 @@ func (p *packages) mention(from, to int, file string, m mention) {
 }
 
 // readWords notes the distributions that any word of a file names. In a pickle the letter c precedes the name of a module.
-func (p *packages) readWords(from int, r io.Reader) error {
+func (p *packages) readWords(from int, r io.Reader, pickled bool) error {
 	return eachWord(r, func(w []byte) {
 		for _, i := range p.names[string(w)] {
 			p.lead(from, i)
 		}
-		if w[0] == 'c' {
+		if pickled && w[0] == 'c' {
 			for _, i := range p.names[string(w[1:])] {
 				p.lead(from, i)
 			}
@@ -727,6 +758,11 @@ func (p *packages) readNeedles(ctx context.Context) (found, error) {
 			}
 		}
 		if from >= 0 && path.Ext(e.Path) == ".py" {
+			any := false
+			_ = eachWord(bytes.NewReader(text), func(w []byte) { any = any || byWord[string(w)] != nil })
+			if !any {
+				return nil
+			}
 			usesIn(e.Path, text, byWord, func(n needle) { hits[n][from] = true })
 			return nil
 		}

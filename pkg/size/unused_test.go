@@ -155,7 +155,7 @@ func TestUnusedPackages(t *testing.T) {
 		"a library's import":      library("def run():\n    import bigjax"),
 		"a library's try":         library("try:\n    import bigjax\nexcept ImportError:\n    pass\ndef run():\n    pass"),
 		"a library's text":        library("from importlib import import_module\ndef run():\n    pass\ndef load():\n    return import_module(\"bigjax\")\nx = load"),
-		"a library's list":        library("import importlib\nBACKENDS = [\"bigjax\", \"numpy\"]\ndef run():\n    for b in BACKENDS:\n        importlib.import_module(b)"),
+		"a library's list":        library("import importlib\nBACKENDS = [\"bigjax\", \"numpy\"]\ndef run():\n    pass\ndef load():\n    for b in BACKENDS:\n        importlib.import_module(b)"),
 		"a list of another":       library("from applib import other\nBACKENDS = (\n    \"bigjax\",\n)\ndef run():\n    other.load(BACKENDS)"),
 		"a lazy module":           library("import lazy\nops = lazy.Module(\"bigjax\")\ndef run():\n    pass"),
 		"split texts":             library("NAMES = \"numpy bigjax\".split()\ndef run():\n    pass"),
@@ -166,7 +166,7 @@ func TestUnusedPackages(t *testing.T) {
 		"a function by its name":  library("def load():\n    import bigjax\ndef run(kind=\"load\"):\n    return globals()[kind]()"),
 		"a function of a program": {unusedStart, main(plainMain+"\nx = applib.jaxhandler") + app("def jaxhandler():\n    import bigjax\ndef run():\n    pass") + bigjax(), big, ""},
 		"a library's settings":    {unusedStart, main(plainMain) + app("def run():\n    pass", "applib/backends.json", "{\"default\": \"bigjax\"}") + bigjax(), big, ""},
-		"entry points of it":      {unusedStart, main(plainMain) + app("from importlib.metadata import entry_points\ndef run():\n    return entry_points(group=\"applib.backends\")") + plugin("applib.backends"), big, ""},
+		"entry points of it":      {unusedStart, main(plainMain) + app("def load():\n    from importlib.metadata import entry_points\n    return entry_points(group=\"applib.backends\")\ndef run():\n    pass") + plugin("applib.backends"), big, ""},
 		"a .pth of its own":       {unusedStart, main(plainMain) + lib + bigjax("bigjax.pth", "import bigjax"), big, ""},
 
 		// And what does not lead to it.
@@ -188,7 +188,7 @@ func TestUnusedPackages(t *testing.T) {
 		"a notebook kernel": files(installed("ipykernel", "x = 1", "")),
 		"a cluster":         files(installed("ray", "x = 1", "")),
 		"an absent module":  {unusedStart, main("import plugin\n"+plainMain) + lib + bigjax(), big, ""},
-		"installs first":    starts("[\"/start.sh\"]", sh+script("/start.sh", "#!/usr/bin/sh\npip install -r /data/requirements.txt\nexec python3 /app/main.py")),
+		"installs first":    starts("[\"/start.sh\"]", sh+script("/usr/local/bin/pip", "#!/usr/local/bin/python3\nimport pip")+own(unusedSite+"/pip.py", "x = 1")+script("/start.sh", "#!/usr/bin/sh\npip install -r /data/requirements.txt\nexec python3 /app/main.py")),
 		"an unknown start":  starts("[\"/start.sh\"]", sh+script("/start.sh", "#!/usr/bin/sh\n. /data/hooks.sh\nexec python3 /app/main.py")),
 		"a known start":     goes(starts("[\"/start.sh\"]", sh+script("/start.sh", "#!/usr/bin/sh\nset -e\nexport A=1\nexec python3 /app/main.py"))),
 		"no program":        {hiddenInfer, lib + bigjax() + "-- 1/usr/local/bin/python3.12 --\n" + hiddenProgram, big, ""},
