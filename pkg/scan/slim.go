@@ -95,7 +95,8 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 		verdicts = lint.GPURows(evidence, j.Image, j.Packs)
 	}
 	s.Kept = slices.DeleteFunc(slices.Clone(s.Size.Kept), func(k size.Kept) bool { return !slices.Contains(so.Classes, k.ID) })
-	if s.Plan, err = slim.New(read, j.Image.FS, chosen, j.stays()); err != nil {
+	leave := leaving(chosen, evidence)
+	if s.Plan, err = slim.New(read, j.Image.FS, chosen, j.stays(leave)); err != nil {
 		return nil, err
 	}
 	o.begin(Rewriting)
@@ -114,7 +115,7 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 		return s, nil
 	}
 	o.begin(Judging)
-	if err := j.proveSlim(ctx, s.Plan, so.GPUs, verdicts); err != nil {
+	if err := j.proveSlim(ctx, s.Plan, leave, so.GPUs, verdicts); err != nil {
 		return nil, err
 	}
 	s.Plan.Settle()
@@ -176,11 +177,27 @@ func classNames(list []*size.Class) string {
 	return strings.Join(names, ", ")
 }
 
-// stays returns a function that says why a file of a class must stay: a process maps it, or a
+// leaving returns the titles of the processes that there are not any more without the packages of groups.
+func leaving(groups []size.Group, evidence *replay.Evidence) map[string]bool {
+	titles := map[string]bool{}
+	for _, g := range groups {
+		for _, p := range evidence.Processes {
+			if g.Runs(p) {
+				titles[p.Title] = true
+			}
+		}
+	}
+	return titles
+}
+
+// stays returns a function that says why a file of a class must stay: a process maps it that does not leave, or a
 // record of an installer that slim does not change may name it.
-func (j *Judged) stays() func(class, path string) string {
+func (j *Judged) stays(leave map[string]bool) func(class, path string) string {
 	by := map[string]string{}
 	for _, p := range j.Result.Processes {
+		if leave[p.Title] {
+			continue
+		}
 		for _, f := range p.Mapped {
 			if by[f] == "" {
 				by[f] = p.Title + " loads it"
@@ -214,8 +231,8 @@ func (j *Judged) stays() func(class, path string) string {
 	}
 }
 
-// proveSlim judges the image as a plan changes it. verdicts are those on GPUs as the image is now.
-func (j *Judged) proveSlim(ctx context.Context, plan *slim.Plan, gpus []targets.Machine, verdicts []*targets.Row) error {
+// proveSlim judges the image as a plan changes it, without the processes that leave. verdicts are those on GPUs as the image is now.
+func (j *Judged) proveSlim(ctx context.Context, plan *slim.Plan, leave map[string]bool, gpus []targets.Machine, verdicts []*targets.Row) error {
 	fsys, err := plan.After()
 	if err != nil {
 		return fmt.Errorf("without the files that can go, the image would have others: %w", err)
@@ -228,7 +245,8 @@ func (j *Judged) proveSlim(ctx context.Context, plan *slim.Plan, gpus []targets.
 	if err := fix.NotWorse(j.Result, res, j.Image.FS, j.counts); err != nil {
 		return &WorseError{j.about.Ref, err}
 	}
-	if err := sameMaps(j.Result.Processes, res.Processes); err != nil {
+	stay := slices.DeleteFunc(slices.Clone(j.Result.Processes), func(p lint.Process) bool { return leave[p.Title] })
+	if err := sameMaps(stay, res.Processes); err != nil {
 		return &WorseError{j.about.Ref, err}
 	}
 	if len(gpus) == 0 {

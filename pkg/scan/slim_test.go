@@ -289,6 +289,35 @@ func TestSlimSecondCUDA(t *testing.T) {
 	}
 }
 
+// TestSlimUnused drops a framework that nothing uses, with what it requires, and no part of it by default.
+func TestSlimUnused(t *testing.T) {
+	text, err := images.Text("slim-unused-packages.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, _ := slimmed(t, string(text), SlimOptions{}); !s.Plan.Empty() {
+		t.Errorf("%v go by default", s.Plan.Dropped)
+	}
+	s, img := slimmed(t, string(text), SlimOptions{Classes: []string{size.UnusedPackages}})
+	if len(s.Plan.Dropped) != 13 || len(s.Plan.Kept) != 0 {
+		t.Errorf("%d files go, and %d stay: %v", len(s.Plan.Dropped), len(s.Plan.Kept), s.Plan.Kept)
+	}
+	for name := range files(t, img) {
+		if strings.Contains(name, "tensorflow") || strings.Contains(name, "nvidia") {
+			t.Errorf("%s is left", name)
+		}
+	}
+	g := s.Size.Groups[0]
+	var list []string
+	for _, p := range g.Packages {
+		list = append(list, fmt.Sprintf("%s %s for %q, %d bytes, asked at %q", p.Name, p.Version, p.For, p.Bytes/100_000, p.Asked))
+	}
+	want := []string{`tensorflow 2.18.0 for "", 21 bytes, asked at "/app/requirements.txt:2"`, `nvidia-cublas-cu12 12.5.3.2 for "tensorflow", 21 bytes, asked at ""`}
+	if !slices.Equal(list, want) {
+		t.Errorf("the packages are\n%s", strings.Join(list, "\n"))
+	}
+}
+
 // TestSlimLists takes files that go out of dpkg's lists.
 func TestSlimLists(t *testing.T) {
 	_, img := slimmed(t, `
@@ -365,7 +394,7 @@ func TestSlimWorse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = j.proveSlim(t.Context(), plan, []targets.Machine{{GPU: "L40S", Arch: 89}}, lint.GPURows(ev, j.Image, j.Packs))
+	err = j.proveSlim(t.Context(), plan, nil, []targets.Machine{{GPU: "L40S", Arch: 89}}, lint.GPURows(ev, j.Image, j.Packs))
 	if err == nil || !strings.Contains(err.Error(), "the verdict on L40S (sm_89) would be another one") {
 		t.Errorf("without any code: %v", err)
 	}

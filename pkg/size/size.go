@@ -62,6 +62,8 @@ type Group struct {
 	// Packages are the distributions of UnusedPackages, those that no other of them requires first, the largest first, each followed
 	// by those that it requires.
 	Packages []Package `json:"packages,omitempty"`
+	// Rest are the empty files and the symbolic links of Packages, by layer and path: they have no bytes, and go with them.
+	Rest []File `json:"-"`
 }
 
 // Layer is a layer of the image.
@@ -251,7 +253,7 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 			g.Class = f.classes[i]
 			g.sum()
 			if g.ID == UnusedPackages {
-				g.Packages = f.sums(unused, g.Files)
+				g.Packages, g.Rest = f.sums(unused, g.Files), f.rest()
 			}
 			r.Groups = append(r.Groups, *g)
 		}

@@ -109,10 +109,14 @@ func (r *Result) group(b *strings.Builder, g *Group) {
 	b.WriteByte('\n')
 }
 
-// packages writes the distributions that no other one requires, each with those that only it requires, and the
-// command that removes them.
+// packages writes the command that removes distributions, and those that no other one requires, each with those that only it
+// requires.
 func (r *Result) packages(b *strings.Builder, list []Package) {
 	var names []string
+	for _, p := range list {
+		names = append(names, plain.Line(p.Name))
+	}
+	fmt.Fprintf(b, "  command  pip uninstall -y %s\n", strings.Join(names, " "))
 	for len(list) > 0 {
 		n := 1
 		pull, bytes := list[0].Pull, list[0].Bytes
@@ -138,10 +142,9 @@ func (r *Result) packages(b *strings.Builder, list []Package) {
 			fmt.Fprintf(b, "  %s", r.layer(one.Layer))
 		}
 		b.WriteByte('\n')
-		names = append(append(names, plain.Line(one.Name)), with...)
 		list = list[n:]
 	}
-	fmt.Fprintf(b, "  pip uninstall -y %s\n\n", strings.Join(names, " "))
+	b.WriteByte('\n')
 }
 
 // counted returns a number of things.

@@ -113,6 +113,28 @@ func (f *finder) sums(list []Package, files []File) []Package {
 	return list
 }
 
+// rest returns the empty files and the links of the distributions that go.
+func (f *finder) rest() (list []File) {
+	for e, layer := range f.FS.All() {
+		if _, ok := f.unused[e.Path]; ok && (e.Type == layers.Symlink || e.Size == 0) {
+			list = append(list, File{Path: "/" + e.Path, Layer: layer})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b File) int { return cmp.Compare(a.Layer, b.Layer) })
+	return list
+}
+
+// Runs reports whether a process is the import of a framework that is among the group's packages, or runs a program of one:
+// without them there is no such process.
+func (g *Group) Runs(p *replay.Process) bool {
+	if g == nil || g.Class == nil || g.ID != UnusedPackages {
+		return false
+	}
+	return slices.ContainsFunc(g.Files, func(f File) bool {
+		return f.Path == p.Program || p.In != nil && strings.HasPrefix(f.Path, p.In.Home+"/")
+	})
+}
+
 // findParts returns the distributions of the environments of the image's program, or nil if the program is not
 // known whole, or there are none that could go.
 func (f *finder) findParts(class *Class) *packages {

@@ -28,6 +28,7 @@ type Plan struct {
 	fsys     *layers.FS
 	want     map[int]*layers.Layer      // of a settled plan: the layers as they will be, without contents
 	gone     map[int]map[string]bool    // by layer: the paths that go, each name of a file
+	emptied  map[int]map[string]bool    // by layer: the directories among them
 	changed  map[int]map[string]*change // by layer: the paths with other bytes
 	stripped []*stripping
 	// listed has the paths that the installers' lists may name; nil is a file that goes.
@@ -53,13 +54,13 @@ type Kept struct {
 // A file stays where the file system would change otherwise by more than that file: where a
 // lower layer would show through, or the layer has a directory only by the file.
 func New(read []*layers.Layer, fsys *layers.FS, groups []size.Group, keep func(class, path string) string) (*Plan, error) {
-	p := &Plan{read: read, fsys: fsys, gone: map[int]map[string]bool{}, changed: map[int]map[string]*change{}, listed: map[string]*stripping{}}
+	p := &Plan{read: read, fsys: fsys, gone: map[int]map[string]bool{}, emptied: map[int]map[string]bool{}, changed: map[int]map[string]*change{}, listed: map[string]*stripping{}}
 	byLayer := make([][]File, len(read))
 	for _, g := range groups {
 		if g.ID == codeClass {
 			return nil, fmt.Errorf("the files of %s do not go", codeClass)
 		}
-		for _, f := range g.Files {
+		for _, f := range slices.Concat(g.Files, g.Rest) {
 			if f.Layer < 0 || f.Layer >= len(read) {
 				return nil, fmt.Errorf("%s is of layer %d, and the image has %d", f.Path, f.Layer, len(read))
 			}
@@ -71,6 +72,7 @@ func New(read []*layers.Layer, fsys *layers.FS, groups []size.Group, keep func(c
 			p.layer(i, list, keep)
 		}
 	}
+	p.empty()
 	rank := map[string]int{}
 	for i, g := range groups {
 		rank[g.ID] = i
@@ -81,6 +83,49 @@ func New(read []*layers.Layer, fsys *layers.FS, groups []size.Group, keep func(c
 	slices.SortFunc(p.Dropped, order)
 	slices.SortFunc(p.Kept, func(a, b Kept) int { return order(a.File, b.File) })
 	return p, nil
+}
+
+// empty lets the directories go in which there is nothing any more without a package of Python: Python would take one of
+// modules for a namespace, and one of metadata for a distribution without a name.
+func (p *Plan) empty() {
+	of := map[string]int{} // the layer of each
+	for _, f := range p.Dropped {
+		if f.Class != size.UnusedPackages {
+			continue
+		}
+		for dir := path.Dir(f.Path); dir != "/" && path.Base(dir) != "site-packages" && path.Base(dir) != "dist-packages" && strings.Contains(dir, "-packages/"); dir = path.Dir(dir) {
+			if e, layer, ok := p.fsys.Lstat(dir); ok && e.Type == layers.Dir {
+				of[dir[1:]] = layer
+			}
+		}
+	}
+	taken := map[string]bool{}
+	take := func(at string) {
+		for ; at != "." && !taken[at]; at = path.Dir(at) {
+			taken[at] = true
+		}
+	}
+	for i, l := range p.read {
+		for _, e := range l.Entries {
+			if layer, ok := of[e.Path]; !p.gone[i][e.Path] && !(ok && layer == i) {
+				take(e.Path)
+			}
+		}
+		for _, at := range slices.Concat(l.Whiteouts, l.Opaque) {
+			take(at)
+		}
+	}
+	for dir, layer := range of {
+		if !taken[dir] {
+			if p.emptied[layer] == nil {
+				p.emptied[layer] = map[string]bool{}
+			}
+			if p.gone[layer] == nil {
+				p.gone[layer] = map[string]bool{}
+			}
+			p.emptied[layer][dir], p.gone[layer][dir] = true, true
+		}
+	}
 }
 
 // Layers returns the numbers of the layers that change, in their order.
@@ -131,7 +176,7 @@ func namesOf(l *layers.Layer, list []File) map[string][]string {
 		}
 	}
 	for _, e := range l.Entries {
-		if first, ok := byInode[e.Inode]; ok && e.Type == layers.Regular {
+		if first, ok := byInode[e.Inode]; ok && (e.Type == layers.Regular || e.Type == layers.Symlink) {
 			names[first] = append(names[first], e.Path)
 		}
 	}

@@ -65,7 +65,7 @@ func (p *Plan) edit(layer int) func(Member) (Edit, error) {
 	gone, changed := p.gone[layer], p.changed[layer]
 	return func(m Member) (Edit, error) {
 		name := path.Clean("/" + m.Name)[1:]
-		e := Edit{Drop: m.Typeflag != tar.TypeDir && gone[name]}
+		e := Edit{Drop: gone[name] && (m.Typeflag != tar.TypeDir || p.emptied[layer][name])}
 		switch c := changed[name]; {
 		case c == nil || m.Typeflag != tar.TypeReg && !m.Sparse: // a hard link has the bytes of another member
 		case m.Sparse:
