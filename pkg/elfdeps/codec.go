@@ -253,7 +253,11 @@ func (d *decoder) symbols(s *Symbols) {
 	})
 	s.Names = d.bytes(noNames)
 	n := d.count(6)
-	records := make([]record, n)
+	if cap(d.records) < n {
+		d.records = make([]record, n)
+	}
+	records := d.records[:n]
+	clear(records)
 	last := int64(0)
 	for i := range records {
 		last += d.int()
@@ -388,6 +392,7 @@ func flags(list ...bool) uint64 {
 // decoder takes values off b. After the first value that an encoder does not write it
 // has failed and returns zeros.
 type decoder struct {
+	records  []record // memory for those of symbols
 	b        []byte
 	elements int // of lists
 	failed   bool

@@ -94,14 +94,17 @@ func (s *Symbols) unpack() *Symbols {
 	}
 	// A table's 12 bytes are stored as 14 at most and mostly as 7, a reference's 4
 	// as 5 and mostly as 1.
-	b, err := unpacker().DecodeAll(p.zstd, make([]byte, 0, p.weight+64))
+	u := unpackings.Get().(*unpacking)
+	defer unpackings.Put(u)
+	b, err := unpacker().DecodeAll(p.zstd, u.room(p.weight+64))
 	if errors.Is(err, zstd.ErrDecoderSizeExceeded) {
-		b, err = unpacker().DecodeAll(p.zstd, make([]byte, 0, 2*p.weight+64))
+		b, err = unpacker().DecodeAll(p.zstd, u.room(2*p.weight+64))
 	}
 	if err != nil {
 		return nil
 	}
-	d := decoder{b: b}
+	d := decoder{b: b, records: u.records}
+	defer func() { u.records = d.records[:0] }()
 	got := s.with(nil)
 	d.symbols(got)
 	if d.failed || len(d.b) > 0 || got.Weight() != p.weight {
@@ -109,6 +112,23 @@ func (s *Symbols) unpack() *Symbols {
 	}
 	p.read = weak.Make(got)
 	return got
+}
+
+// unpacking is memory for the time in which symbols are unpacked: a process of PyTorch unpacks 60 MB, and what it leaves
+// behind counts until it is collected.
+type unpacking struct {
+	b       []byte
+	records []record
+}
+
+var unpackings = sync.Pool{New: func() any { return new(unpacking) }}
+
+// room returns an empty slice with room for n bytes and no more.
+func (u *unpacking) room(n int64) []byte {
+	if int64(cap(u.b)) < n {
+		u.b = make([]byte, 0, n)
+	}
+	return u.b[:0:n]
 }
 
 // symbols returns the unpacked symbols of the module's object, and holds them.

@@ -18,6 +18,7 @@ const maxSame = 1 << 16
 type Extractor struct {
 	mu    sync.Mutex
 	texts map[sourceKey][]byte
+	block []byte // the free rest of the last one, for texts
 }
 
 // sourceKey is the size of a source, and two hashes of its bytes with seeds that no image
@@ -61,19 +62,32 @@ func (x *Extractor) Once(r io.Reader, size int64, reduce func([]byte) []byte) ([
 	if ok {
 		return text, nil
 	}
-	text = reduce(b)
-	x.keep(key, text)
-	return text, nil
+	return x.keep(key, reduce(b)), nil
 }
 
-// keep notes the reduced text of a source.
-func (x *Extractor) keep(key sourceKey, text []byte) {
+// Texts of up to maxInBlock bytes share blocks of sizeOfBlock bytes: each by itself would lie among what reducing leaves
+// behind, whose memory could not be given back.
+const (
+	maxInBlock  = 16 << 10
+	sizeOfBlock = 256 << 10
+)
+
+// keep notes the reduced text of a source, and returns it.
+func (x *Extractor) keep(key sourceKey, text []byte) []byte {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if n := len(text); n > 0 && n <= maxInBlock {
+		if len(x.block) < n {
+			x.block = make([]byte, sizeOfBlock)
+		}
+		copy(x.block, text)
+		text, x.block = x.block[:n:n], x.block[n:]
+	}
 	if x.texts == nil {
 		x.texts = map[sourceKey][]byte{}
 	}
 	if len(x.texts) < maxSame {
 		x.texts[key] = text
 	}
+	return text
 }

@@ -55,6 +55,7 @@ func readDir(ctx context.Context, root string, o *Options) (*Layer, error) {
 	var at []inode // of each entry
 	var dev uint64
 	var block []Entry
+	var names blocks
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if cerr := ctx.Err(); cerr != nil {
 			return cerr
@@ -91,7 +92,7 @@ func readDir(ctx context.Context, root string, o *Options) (*Layer, error) {
 		}
 		e := &block[0]
 		block = block[1:]
-		*e = Entry{Path: name, Mode: info.Mode().Perm() | info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky), UID: int(st.uid), GID: int(st.gid), Inode: b.seq}
+		*e = Entry{Path: names.keep(name), Mode: info.Mode().Perm() | info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky), UID: int(st.uid), GID: int(st.gid), Inode: b.seq}
 		switch t := info.Mode().Type(); {
 		case t.IsDir():
 			e.Type = Dir
@@ -118,6 +119,21 @@ func readDir(ctx context.Context, root string, o *Options) (*Layer, error) {
 	shareInodes(l.Entries, at)
 	b.finish(l)
 	return l, nil
+}
+
+// blocks holds texts that are kept, many in one allocation: each by itself would lie among what reading leaves behind, whose
+// memory could not be given back.
+type blocks struct{ block strings.Builder }
+
+// keep returns a copy of a text.
+func (b *blocks) keep(s string) string {
+	if b.block.Cap()-b.block.Len() < len(s) {
+		b.block = strings.Builder{}
+		b.block.Grow(max(64<<10, len(s)))
+	}
+	at := b.block.Len()
+	b.block.WriteString(s)
+	return b.block.String()[at:]
 }
 
 // inode identifies a file in the operating system.
