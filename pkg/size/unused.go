@@ -570,10 +570,13 @@ var noText = []string{
 	"{proc,sys,dev,boot}/**", "var/{lib/dpkg,lib/apt,cache,log}/**", "usr/share/{doc,man,info,locale,zoneinfo,icons,fonts,licenses,terminfo,perl*,bash-completion,lintian}/**", "usr{,/local}/include/**",
 	"etc/{ssl,fonts,terminfo,apt}/**", "**/.cache/{pip,uv,pypoetry}/**", "**/conda-meta/**", "opt/{conda,miniconda3}/pkgs/**", "**/.git/**",
 	"**/{Dockerfile,Containerfile,LICENSE,LICENCE,NOTICE,AUTHORS,README,CHANGELOG,.dockerignore,.gitignore}*", "**/{docker-compose,compose}*.{yml,yaml}",
-	"**/*.{md,rst,lock,dockerfile,csv,tsv,svg,css,html,map,png,jpg,jpeg,gif,ico,webp,ttf,otf,woff,woff2,pdf,whl,deb,rpm,pc,cmake,safetensors,gguf,npy,npz,parquet,arrow,wav,mp3,flac,mp4,mo,a,o,h,hpp,cuh,cu,pyi,pyx,pxd}",
-	"**/{libpython*.so*,python[23].[0-9]*}", "**/{tests,test}/**/{test_*,conftest}.py", // of packages, which only their developers run
+	"**/*.{md,rst,lock,dockerfile,csv,tsv,svg,css,html,map,png,jpg,jpeg,gif,ico,webp,ttf,otf,woff,woff2,pdf,whl,deb,rpm,pc,cmake,safetensors,gguf,npy,npz,parquet,arrow,wav,mp3,flac,mp4,mo,a,o,h,hpp,cuh,cu,pyi}",
+	"**/{libpython*.so*,python[23].[0-9]*}",
 	"**/*.dist-info/{METADATA,RECORD,WHEEL,INSTALLER,REQUESTED,top_level.txt,direct_url.json,licenses/**}", "**/*.egg-info/{PKG-INFO,SOURCES.txt,requires.txt,top_level.txt,dependency_links.txt}",
 }
+
+// noTextOf are those of files of distributions: tests, which only their developers run, and sources of what is compiled.
+var noTextOf = []string{"**/{tests,test}/**/{test_*,conftest}.py", "**/*.{pyx,pxd}"}
 
 // asks are patterns of files that ask for distributions.
 var asks = []string{"**/{requirements,constraints,environment}*.{txt,in,yml,yaml}", "**/requirements/*.txt", "**/{pyproject.toml,setup.py,setup.cfg,Pipfile}"}
@@ -584,8 +587,10 @@ var stdlib = regexp.MustCompile(`(^|/)lib(64)?/python[23]\.\d+/`)
 // isText reports whether a file may name a module.
 func (p *packages) isText(e *layers.Entry) bool {
 	switch owner := p.ownerOf(e.Path); {
-	case e.Size == 0 || packs.MatchAny(noText, e.Path):
+	case e.Size == 0 || packs.MatchAny(noText, e.Path) || owner >= 0 && packs.MatchAny(noTextOf, e.Path):
 		return false
+	case strings.HasSuffix(e.Path, "customize.py"):
+		return true // Python imports sitecustomize and usercustomize
 	case path.Ext(e.Path) == ".pyc":
 		return !p.f.hasSource(e.Path)
 	case stdlib.MatchString(e.Path) && environmentOf("/"+e.Path) == "":
@@ -612,9 +617,14 @@ func (p *packages) read(ctx context.Context) error {
 			return nil
 		case from < 0 && packs.MatchAny(asks, e.Path):
 			return p.readAsked(e, r)
-		case from < 0 && packs.MatchAny(packed, e.Path) && isPlaceOfOwn(e.Path):
+		case from < 0 && (packs.MatchAny(packed, e.Path) && isPlaceOfOwn(e.Path) || path.Ext(e.Path) == ".egg"):
 			p.opaque = "/" + e.Path // its names are compressed
 			return nil
+		case path.Ext(e.Path) == ".pyc" && (p.main[from] || from < 0 && isPlaceOfOwn(e.Path)):
+			p.opaque = "/" + e.Path // it may import what its constants do not name
+			return nil
+		case from < 0 && e.Object != nil && isPlaceOfOwn(e.Path):
+			return p.readProgram(e, r)
 		case e.Object != nil || !mine && path.Ext(e.Path) != ".py" && path.Base(e.Path) != "entry_points.txt":
 			return p.readWords(from, r, e.Object == nil)
 		}
@@ -632,6 +642,7 @@ func (p *packages) read(ctx context.Context) error {
 		case from < 0 || path.Ext(e.Path) != ".py":
 			if path.Base(e.Path) == "entry_points.txt" && from >= 0 {
 				p.parts[from].groups = groupsOf(text)
+				p.leadGroups(from)
 				return nil
 			}
 			if err := p.readWords(from, bytes.NewReader(text), true); err != nil {
@@ -646,6 +657,21 @@ func (p *packages) read(ctx context.Context) error {
 			}
 		}
 		return nil
+	})
+}
+
+// compiled are words of programs and extension modules that may import what they do not name.
+var compiled = []string{"import_module", "importlib", "pickle", "entry_points", "exec_module", "_meipass"}
+
+// readProgram does as readWords with a program or extension module of the image's own.
+func (p *packages) readProgram(e *layers.Entry, r io.Reader) error {
+	return eachWord(r, func(w []byte) {
+		if slices.Contains(compiled, string(w)) {
+			p.opaque = fmt.Sprintf("/%s (%s)", e.Path, w)
+		}
+		for _, i := range p.names[string(w)] {
+			p.lead(ownText, i)
+		}
 	})
 }
 
@@ -670,6 +696,18 @@ func (p *packages) mention(from, to int, file string, m mention) {
 		p.may = append(p.may, condition{from, to, needle{"function", file, m.under}})
 	default:
 		p.lead(from, to)
+	}
+}
+
+// leadGroups notes that a distribution whose name begins the name of a group of entry points may load them: spacy_factories.
+func (p *packages) leadGroups(of int) {
+	for _, g := range p.parts[of].groups {
+		first := strings.FieldsFunc(strings.ToLower(g), func(r rune) bool { return strings.ContainsRune("._-:", r) })
+		for i, one := range p.parts {
+			if len(first) > 0 && (inventory.Normalize(one.pkg.Name) == first[0] || slices.Contains(one.pkg.Modules(), first[0])) {
+				p.lead(i, of)
+			}
+		}
 	}
 }
 
@@ -709,7 +747,20 @@ func (p *packages) readAsked(e *layers.Entry, r io.Reader) error {
 	if err != nil {
 		return err
 	}
+	if yaml := path.Ext(e.Path); (yaml == ".yml" || yaml == ".yaml") && !bytes.Contains(text, []byte("dependencies:")) {
+		return p.readWords(ownText, bytes.NewReader(text), false) // settings
+	}
+	table := ""
 	for i, line := range bytes.Split(text, []byte("\n")) {
+		if m := tomlTable.FindSubmatch(line); m != nil {
+			table = string(m[1])
+		}
+		if path.Base(e.Path) == "pyproject.toml" && !asking.MatchString(table) {
+			if err := p.readWords(ownText, bytes.NewReader(line), false); err != nil {
+				return err
+			}
+			continue
+		}
 		m := askedLine.FindSubmatch(line)
 		if m == nil {
 			continue
@@ -722,6 +773,13 @@ func (p *packages) readAsked(e *layers.Entry, r io.Reader) error {
 	}
 	return nil
 }
+
+// tomlTable matches the beginning of a table of pyproject.toml, and asking the names of those that installers, builders and developers
+// read.
+var (
+	tomlTable = regexp.MustCompile(`^\s*\[+\s*([\w."' -]+?)\s*\]+`)
+	asking    = regexp.MustCompile(`^(?:$|project|build-system|dependency-groups|tool\.(?:poetry|pdm|uv|hatch|setuptools|pixi|rye|flit|ruff|mypy|black|isort|pyright|basedpyright|coverage|pytest|pylint|flake8|bumpversion|commitizen|semantic_release|cibuildwheel|tox)\b)`)
+)
 
 // askedLine matches a line that asks for a distribution.
 var askedLine = regexp.MustCompile(`^\s*(?:-\s+)?["']?([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*(?:[=<>~!;#,"'@]|$)`)
@@ -780,7 +838,7 @@ func (p *packages) readNeedles(ctx context.Context) (found, error) {
 			}
 		}
 		if from >= 0 && path.Ext(e.Path) == ".py" {
-			any := false
+			any := computedName.Match(text)
 			_ = eachWord(bytes.NewReader(text), func(w []byte) { any = any || byWord[string(w)] != nil })
 			if !any {
 				return nil
@@ -799,11 +857,20 @@ func (p *packages) readNeedles(ctx context.Context) (found, error) {
 // usesIn calls hit with the needles that a source uses: functions that it names outside of them, and variables that it uses
 // other than for comparisons.
 func usesIn(file string, text []byte, byWord map[string][]needle, hit func(n needle)) {
-	byText := hasAnyOf(text, importers)
+	byText, computed := hasAnyOf(text, importers), computedName.Match(text)
 	walkSource(text, func(s *statement, under string) {
 		t := s.tokens
 		if t[0].text == "__all__" {
 			return
+		}
+		if computed && slices.ContainsFunc(t, func(x token) bool { return x.kind == 'n' && x.text == "import" }) {
+			for _, list := range byWord { // it may find a function of a module that it imports by a computed name
+				for _, n := range list {
+					if n.kind == "function" && slices.ContainsFunc(t, func(x token) bool { return x.text == moduleOf(n.file) }) {
+						hit(n)
+					}
+				}
+			}
 		}
 		for i, x := range t {
 			if x.kind == 's' {
@@ -831,6 +898,17 @@ func usesIn(file string, text []byte, byWord map[string][]needle, hit func(n nee
 			}
 		}
 	})
+}
+
+// computedName matches a read of an attribute whose name is computed.
+var computedName = regexp.MustCompile(`\bgetattr\(\s*[\w.]+\s*,\s*(?:[^"'\s]|[fF]["']|["'][^"'\n]*["']\s*[+%.])`)
+
+// moduleOf returns the name of the module that a file is, without its package.
+func moduleOf(file string) string {
+	if dir, base := path.Split(file); base == "__init__.py" {
+		return path.Base(dir)
+	}
+	return strings.TrimSuffix(path.Base(file), ".py")
 }
 
 // isTested reports whether a variable is only what `in` searches: x in self.NAME.

@@ -148,6 +148,16 @@ func TestUnusedPackages(t *testing.T) {
 		"a health check":        {with("healthcheck [\"CMD\",\"python3\",\"-c\",\"import bigjax\"]", unusedStart), main(plainMain) + lib + bigjax(), big, ""},
 		"a library":             {unusedStart, main(plainMain) + lib + bigjax("bigjax/libbigjax.so", "LIB") + "-- 1/usr/local/lib/libx.so --\nelf x86_64 soname=libx.so\nneeded libbigjax.so\n", big, ""},
 
+		"settings of the project":  files(own("/app/pyproject.toml", "[project]\nname = \"app\"\n[tool.app]\nbackend = \"bigjax\"")),
+		"an environment's setting": files(own("/app/environment.yaml", "backend: bigjax")),
+		"a test of the app":        files(own("/app/tests/test_x.py", "import bigjax")),
+		"Cython of the app":        files(own("/app/fast.pyx", "import bigjax")),
+		"bytecode of the app":      files(own("/app/feature.pyc", "x")),
+		"a compiled app":           files("-- 1/app/fast.cpython-312-x86_64-linux-gnu.so --\nelf x86_64 soname=fast.so\nneeded libc.so.6\ndef PyInit_fast func\nundef PyImport_Import\nrodata \"importlib\\x00\"\n"),
+		"a program with sources":   files("-- 1/app/tool --\n" + hiddenProgram + "rodata \"_MEIPASS\\x00\"\n"),
+		"an egg":                   files(own(unusedSite+"/x.egg", "PK")),
+		"the interpreter's hook":   files(own("/usr/local/lib/python3.12/sitecustomize.py", "import bigjax")),
+
 		// What the packages say that the program uses.
 		"required":                {unusedStart, main(plainMain) + installed("applib", "x = 1", "bigjax>=1") + bigjax(), big, ""},
 		"required as an extra":    {unusedStart, main(plainMain) + installed("applib", "x = 1", "bigjax;extra=='fast'") + bigjax(), big, ""},
@@ -167,6 +177,8 @@ func TestUnusedPackages(t *testing.T) {
 		"a function of a program": {unusedStart, main(plainMain+"\nx = applib.jaxhandler") + app("def jaxhandler():\n    import bigjax\ndef run():\n    pass") + bigjax(), big, ""},
 		"a library's settings":    {unusedStart, main(plainMain) + app("def run():\n    pass", "applib/backends.json", "{\"default\": \"bigjax\"}") + bigjax(), big, ""},
 		"entry points of it":      {unusedStart, main(plainMain) + app("def load():\n    from importlib.metadata import entry_points\n    return entry_points(group=\"applib.backends\")\ndef run():\n    pass") + plugin("applib.backends"), big, ""},
+		"a group by its parts":    {unusedStart, main(plainMain) + app("def load(name):\n    return catalogue.load(\"_\".join((\"applib\", name)))\ndef run():\n    pass") + unusedModules() + plugin("applib_factories"), big, ""},
+		"a computed function":     {unusedStart, main(plainMain) + app("from applib import formats\ndef run():\n    pass\ndef load(kind):\n    return getattr(formats, \"read_\" + kind)", "applib/formats.py", "def read_big():\n    import bigjax") + unusedModules() + bigjax(), big, ""},
 		"a .pth of its own":       {unusedStart, main(plainMain) + lib + bigjax("bigjax.pth", "import bigjax"), big, ""},
 
 		// And what does not lead to it.
@@ -179,6 +191,8 @@ func TestUnusedPackages(t *testing.T) {
 		"a tested list":          goes(library("class C:\n    _skipped = frozenset((\n        \"numpy\",\n        \"bigjax\",\n    ))\n    def f(self, x):\n        return x.module in self._skipped\ndef run():\n    pass")),
 		"an unused function":     goes(library("__all__ = [\"run\", \"jaxhandler\"]\ndef jaxhandler(x):\n    import bigjax\n    return jaxhandler(x)\ndef run():\n    pass")),
 		"another's name":         goes(library("def f():\n    from . import bigjax\ndef run():\n    pass")),
+		"a package's tests":      goes(hidden{unusedStart, main(plainMain) + app("def run():\n    pass", "applib/tests/test_big.py", "import bigjax") + bigjax(), big, ""}),
+		"another function":       goes(hidden{unusedStart, main(plainMain) + app("from applib.formats import read\ndef run():\n    pass", "applib/formats.py", "def read_big():\n    import bigjax\ndef read():\n    pass") + unusedModules() + bigjax(), big, ""}),
 		"another unused one":     goes(hidden{unusedStart, main(plainMain) + lib + installed("otherlib", "import bigjax", "bigjax") + bigjax(), big, ""}),
 
 		// A program that takes code, or is not known.
