@@ -40,13 +40,16 @@ func opaqueIn(text []byte) string {
 			}
 		}
 	}
-	for _, at := range starts.FindAllIndex(text, -1) {
-		if !isKnownProgram(text, bytes.TrimLeft(text[at[1]:], " \t\r\n"), 0) {
+	for i, at := range starts.FindAllIndex(text, maxStarts) {
+		if i == maxStarts-1 || !isKnownProgram(text, bytes.TrimLeft(text[at[1]:], " \t\r\n"), 0) {
 			return string(text[at[0]:at[1]])
 		}
 	}
 	return ""
 }
+
+// maxStarts limits the calls of one source that start programs.
+const maxStarts = 500
 
 // starts matches the beginning of a call that starts a program.
 var starts = regexp.MustCompile(`\b(?:subprocess\.(?:run|call|Popen|check_call|check_output|getoutput|getstatusoutput)|os\.(?:system|popen|exec\w+|spawn\w+|posix_spawnp?)|Popen|check_call|check_output|create_subprocess_\w+|pty\.spawn|pexpect\.\w+)\s*\(`)
