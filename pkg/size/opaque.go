@@ -17,7 +17,7 @@ func lineOf(p string, line int) string { return fmt.Sprintf("/%s:%d", p, line) }
 // opaque are the ways in which a source of the image's own may import a module that no text of the image names: a
 // name that is not known, code from elsewhere, plug-ins, objects that name their modules, and programs that are not known.
 var opaque = []*regexp.Regexp{
-	regexp.MustCompile(`\b(?:import_module|__import__|find_spec|load_module|run_module|run_path|import_string|import_from_string|locate|resolve_name|LazyLoader|import_object|pytest\.importorskip)\s*\(\s*(?:[^"'\s)]|[fF]["']|["'][^"'\n]*["']\s*[+%.])`),
+	regexp.MustCompile(`\b(?:import_module|__import__|find_spec|load_module|run_module|run_path|import_string|import_from_string|locate|resolve_name|LazyLoader|import_object|pytest\.importorskip|spacy\.load|gym(?:nasium)?\.make|hub\.load)\s*\(\s*(?:[^"'\s)]|[fF]["']|["'][^"'\n]*["']\s*[+%.])`),
 	regexp.MustCompile(`\b(?:import_module|__import__|find_spec|importorskip)\s+as\b|=\s*(?:importlib\.)?(?:import_module|__import__)\s*$|\bgetattr\s*\(\s*(?:importlib|builtins|__builtins__)\b|\bmap\s*\(\s*(?:importlib\.import_module|import_module|__import__)`),
 	regexp.MustCompile(`(?:^|[^.\w])(?:exec|eval|execfile|compile)\s*\(`),
 	regexp.MustCompile(`\b(?:entry_points|iter_entry_points|pkgutil|iter_modules|walk_packages|packages_distributions|spec_from_file_location|spec_from_loader|SourceFileLoader|zipimport|meta_path|path_hooks|InteractiveConsole|InteractiveInterpreter|code\.interact|importlib\.metadata\.distributions|addsitedir|stevedore|pluggy|PluginManager|load_entry_point)\b`),

@@ -38,17 +38,22 @@ var asks = []string{"**/{requirements,constraints,environment}*.{txt,in,yml,yaml
 // stdlib matches the modules of Python itself.
 var stdlib = regexp.MustCompile(`(^|/)lib(64)?/python[23]\.\d+/`)
 
+func isStdlib(p string) bool { return stdlib.MatchString(p) && environmentOf("/"+p) == "" }
+
+// notRun are patterns of modules of Python itself that no program imports.
+var notRun = []string{"**/lib{,64}/python*/{test,idlelib,lib2to3,turtledemo,ensurepip}/**"}
+
 // isText reports whether a file may name a module.
 func (p *packages) isText(e *layers.Entry) bool {
 	switch owner := p.ownerOf(e.Path); {
 	case e.Size == 0 || packs.MatchAny(noText, e.Path) || owner >= 0 && packs.MatchAny(noTextOf, e.Path):
 		return false
-	case strings.HasSuffix(e.Path, "customize.py"):
+	case owner < 0 && strings.HasSuffix(e.Path, "customize.py"):
 		return true // Python imports sitecustomize and usercustomize
 	case path.Ext(e.Path) == ".pyc":
 		return !p.f.hasSource(e.Path)
-	case stdlib.MatchString(e.Path) && environmentOf("/"+e.Path) == "":
-		return owner >= 0
+	case isStdlib(e.Path):
+		return owner >= 0 || path.Ext(e.Path) == ".py" && !packs.MatchAny(notRun, e.Path)
 	case e.Object != nil:
 		return e.Object.Modules != nil || replay.IsProgram(e.Object)
 	case owner < 0:
@@ -86,13 +91,19 @@ func (p *packages) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if isPython(e) && mine {
+		if isPython(e) && mine && !isStdlib(e.Path) {
 			if why := opaqueIn(text); why != "" {
 				p.opaque = fmt.Sprintf("/%s (%s)", e.Path, why)
 				return nil
 			}
 		}
 		switch {
+		case from < 0 && isStdlib(e.Path) && !strings.HasSuffix(e.Path, "customize.py"):
+			for _, m := range mentionsIn(text, func(w string) bool { return p.names[w] != nil }) {
+				for _, to := range p.names[m.name] {
+					p.lead(ownText, to) // zoneinfo finds tzdata
+				}
+			}
 		case from < 0 || path.Ext(e.Path) != ".py":
 			if path.Base(e.Path) == "entry_points.txt" && from >= 0 {
 				p.parts[from].groups = groupsOf(text)
