@@ -144,6 +144,9 @@ func imported(t []token) (list []string) {
 // isMessage reports whether a string is one for people: it has spaces, and is neither split nor a statement or command.
 func isMessage(t []token, i int) bool {
 	s := strings.TrimSpace(t[i].text)
+	if strings.Contains(s, ">>> ") {
+		return true // documentation with examples
+	}
 	if !strings.ContainsAny(s, " \n") || strings.Contains(s, "import ") || strings.Contains(s, "-m ") {
 		return false
 	}

@@ -202,6 +202,7 @@ func TestUnusedPackages(t *testing.T) {
 		"a tested list":          goes(library("class C:\n    _skipped = frozenset((\n        \"numpy\",\n        \"bigjax\",\n    ))\n    def f(self, x):\n        return x.module in self._skipped\ndef run():\n    pass")),
 		"an unused function":     goes(library("__all__ = [\"run\", \"jaxhandler\"]\ndef jaxhandler(x):\n    import bigjax\n    return jaxhandler(x)\ndef run():\n    pass")),
 		"another's name":         goes(library("def f():\n    from . import bigjax\ndef run():\n    pass")),
+		"an example":             goes(library("from applib import docs\ndef run():\n    pass\ndocs.add(run, \"\"\"\n>>> import bigjax\n>>> bigjax.x\n\"\"\")")),
 		"a package's tests":      goes(hidden{unusedStart, main(plainMain) + app("def run():\n    pass", "applib/tests/test_big.py", "import bigjax") + frameworkOf(), big, ""}),
 		"another function":       goes(hidden{unusedStart, main(plainMain) + app("from applib.formats import read\ndef run():\n    pass", "applib/formats.py", "def read_big():\n    import bigjax\ndef read():\n    pass") + unusedModules() + frameworkOf(), big, ""}),
 		"another unused one":     goes(hidden{unusedStart, main(plainMain) + lib + installed("otherlib", "import bigjax", "bigjax") + frameworkOf(), big, ""}),
