@@ -101,7 +101,7 @@ func (p *packages) read(ctx context.Context) error {
 		case from < 0 && isStdlib(e.Path) && !strings.HasSuffix(e.Path, "customize.py"):
 			for _, m := range mentionsIn(text, func(w string) bool { return p.names[w] != nil }) {
 				for _, to := range p.names[m.name] {
-					p.lead(ownText, to) // zoneinfo finds tzdata
+					p.lead(ownText, to) // the database of time zones is such a package
 				}
 			}
 		case from < 0 || path.Ext(e.Path) != ".py":
