@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -163,11 +164,63 @@ func decodeTOML(text []byte, to any) error {
 	if depth.DottedExceeds(text, depth.MaxDotted) {
 		return errDeep
 	}
-	_, err := toml.Decode(string(text), to)
+	var whole toml.Primitive
+	var tree any
+	md, err := toml.Decode(string(text), &whole)
+	if err == nil {
+		err = md.PrimitiveDecode(whole, &tree)
+	}
+	if err == nil {
+		keepFields(tree, reflect.TypeOf(to)) // of whole, too: both have the same maps
+		err = md.PrimitiveDecode(whole, to)
+	}
 	if err != nil {
 		err = errors.New("it is no TOML of this form")
 	}
 	return err
+}
+
+// keepFields removes the keys from the tables of v that are not the names of fields of the type
+// t. The decoder also takes a key whose letters differ in case, and of two such keys either one.
+// Keys of TOML are case-sensitive, and the tools ignore those that they do not know.
+func keepFields(v any, t reflect.Type) {
+	switch t.Kind() {
+	case reflect.Pointer:
+		keepFields(v, t.Elem())
+	case reflect.Slice:
+		switch list := v.(type) {
+		case []map[string]any:
+			for _, m := range list {
+				keepFields(m, t.Elem())
+			}
+		case []any:
+			for _, x := range list {
+				keepFields(x, t.Elem())
+			}
+		}
+	case reflect.Map:
+		if m, ok := v.(map[string]any); ok {
+			for _, x := range m {
+				keepFields(x, t.Elem())
+			}
+		}
+	case reflect.Struct:
+		m, ok := v.(map[string]any)
+		if !ok {
+			return
+		}
+		fields := map[string]reflect.Type{}
+		for i := range t.NumField() {
+			fields[t.Field(i).Tag.Get("toml")] = t.Field(i).Type
+		}
+		for key, x := range m {
+			if field, ok := fields[key]; ok && key != "" {
+				keepFields(x, field)
+			} else {
+				delete(m, key)
+			}
+		}
+	}
 }
 
 // decodeYAML decodes a text within the limits. The decoder bounds aliases; mappings with very

@@ -134,6 +134,23 @@ func keys(n int) (list []string) {
 	return list
 }
 
+// Keys are case-sensitive: uv, Poetry and pip take none of these for their own.
+func TestKeysOfOtherCase(t *testing.T) {
+	for kind, c := range map[string]struct{ text, want string }{
+		"uv": {"version = 1\nVersion = 9\n[[package]]\nname = \"app\"\nsource = { virtual = \".\" }\ndependencies = [{ name = \"a\", Marker = \"sys_platform == 'win32'\" }]\n" +
+			"[[package]]\nname = \"a\"\nVERSION = \"2\"\nversion = \"1\"\n[[Package]]\nname = \"b\"\n", "a 1"},
+		"poetry": {"[[package]]\nname = \"a\"\nversion = \"1\"\nVersion = \"2\"\n[[paCkage]]\nname = \"b\"\nversion = \"1\"\n[metadata]\nlock-version = \"2.1\"\n", "a 1"},
+		"pylock": {"lock-version = \"1.0\"\n[[packages]]\nname = \"a\"\nversion = \"1\"\nName = \"c\"\n[[Packages]]\nname = \"b\"\n", "a 1"},
+	} {
+		for range 20 { // the decoder's order is that of a map
+			list, err := parsers[kind]([]byte(c.text), pylock.Options{AllGroups: true, Markers: pylock.Linux()})
+			if err != nil || strings.Join(names(list), ", ") != c.want {
+				t.Fatalf("%s: %+v, %v", kind, list, err)
+			}
+		}
+	}
+}
+
 func TestCondaSpec(t *testing.T) {
 	for text, want := range map[string]string{
 		"pytorch": "pytorch ", "cudnn=8.9": "cudnn 8.9", "cudnn==8.9.7.29=h092f7fd_3": "cudnn 8.9.7.29", "numpy>=1.2": "numpy ",
