@@ -1,0 +1,94 @@
+package explain
+
+import (
+	"slices"
+	"testing"
+)
+
+// firstIs checks the case of the first answers to texts.
+func firstIs(t *testing.T, want map[string][]string) {
+	t.Helper()
+	x := explainer(t)
+	for id, texts := range want {
+		for _, text := range texts {
+			if got := caseIDs(x.Explain(text)); len(got) == 0 || got[0] != id {
+				t.Errorf("%s\n got %q, want %s first", text, got, id)
+			}
+		}
+	}
+}
+
+// TestTools: messages of builders, clusters, servers and package managers, which are not about GPUs.
+func TestTools(t *testing.T) {
+	firstIs(t, map[string][]string{
+		"setting-missing": {
+			"File \"/usr/lib/python3.10/os.py\", line 680, in __getitem__\n    raise KeyError(key) from None\nKeyError: 'MODEL_PATH'",
+			"pydantic_core._pydantic_core.ValidationError: 1 validation error for Settings\nOPENAI_API_KEY\n  Field required [type=missing, input_value={}, input_type=dict]",
+			"/entrypoint.sh: line 5: HF_HOME_DIR: unbound variable",
+		},
+		"user-without-name":           {"    return pwd.getpwuid(os.getuid())[0]\nKeyError: 'getpwuid(): uid not found: 1001'", "whoami: cannot find name for user ID 1000"},
+		"application-not-found":       {"ERROR:    Error loading ASGI app. Could not import module \"main\"."},
+		"refuses-root":                {"[C 12:00 NotebookApp] Running as root is not recommended. Use --allow-root to bypass.", "ERROR: This script must not be launched as root, aborting..."},
+		"sound-missing":               {"OSError: [Errno -9996] Invalid input device (no default output device)"},
+		"dockerfile-wrong":            {"failed to solve: dockerfile parse error on line 12: unknown instruction: APT-GET", "failed to solve: failed to parse stage name \"nvidia/cuda:-runtime-ubuntu22.04\": invalid reference format"},
+		"compose-file-wrong":          {"external volume \"models\" not found", "invalid spec: :/models: empty section between colons", "Error response from daemon: Conflict. The container name \"/vllm\" is already in use by container \"3f2a\"."},
+		"git-without-login":           {"fatal: could not read Username for 'https://github.com': No such device or address", "Host key verification failed.\nfatal: Could not read from remote repository."},
+		"terms-not-accepted":          {"CondaToSNonInteractiveError: Terms of Service have not been accepted for the following channels.", "The NVIDIA Omniverse License Agreement (EULA) must be accepted before\nOmniverse Kit can start."},
+		"sources-older-than-tools":    {"AttributeError: cython_sources", "error: casting `&T` to `&mut T` is undefined behavior, even if the reference is unused", "foo.cpp:12:5: error: 'uint32_t' was not declared in this scope", "Error: error:0308010C:digital envelope routines::unsupported", "cc1plus: all warnings being treated as errors"},
+		"language-standard":           {"#error C++17 or later compatible compiler is required to use ATen."},
+		"user-namespaces-off":         {"ERROR  : Failed to create user namespace: maximum number of user namespaces exceeded, check /proc/sys/user/max_user_namespaces"},
+		"nested-container-refused":    {"open sysctl net.ipv4.ip_unprivileged_port_start file: reopen fd 8: permission denied", "apparmor failed to apply profile: write /proc/self/attr/apparmor/exec: no such file or directory"},
+		"limits-not-possible":         {"0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.", "range of CPUs is from 0.01 to 4.00, as there are only 4 CPUs available"},
+		"cluster-object-missing":      {"Error: container has runAsNonRoot and image will run as root"},
+		"starts-too-slowly":           {"Liveness probe failed: Get \"http://10.0.0.3:8080/health\": context deadline exceeded"},
+		"sqlite-too-old":              {"RuntimeError: Your system has an unsupported version of sqlite3. Chroma requires sqlite3 >= 3.35.0."},
+		"data-not-downloaded":         {"LookupError: Resource punkt_tab not found. Please use the NLTK Downloader", "OSError: [E050] Can't find model 'en_core_web_sm'. It doesn't seem to be a Python package"},
+		"file-not-in-container":       {"FileNotFoundError: [Errno 2] No such file or directory: '/workspace/configs/default.yaml'"},
+		"service-not-reachable":       {"requests.exceptions.ConnectionError: HTTPConnectionPool(host='localhost', port=8000): Max retries exceeded with url: /v1 (Caused by NewConnectionError('<HTTPConnection object>: Failed to establish a new connection: [Errno 111] Connection refused'))"},
+		"code-not-trusted":            {"ValueError: Loading /model requires you to execute the configuration file in that repo on your local machine."},
+		"mpi-launcher":                {"The application appears to have been direct launched using \"srun\", but OMPI was not built with SLURM's PMI support"},
+		"device-not-given":            {"Error: Could not open /dev/uinput: Permission denied"},
+		"development-package-missing": {"meson.build:10:0: ERROR: Dependency \"libva\" not found, tried pkgconfig and cmake", "Package libavformat was not found in the pkg-config search path."},
+		"release-too-old":             {"ERROR: This script does not work on Python 3.8. The minimum supported Python version is 3.9. Please use https://bootstrap.pypa.io/pip/3.8/get-pip.py instead."},
+		"fabric-manager":              {"Failed to allocate device vector A (error code system not yet initialized)! [Vector addition of 5000 elements]"},
+		"cpu-too-old":                 {"[WARNING] Worker with pid 8 was terminated due to signal 4"},
+		"backend-not-in-image":        {"failed to load 'm' version 1: Invalid argument: unable to find 'libtriton_python.so' or 'python/model.py' for model 'm', in /opt/tritonserver/backends/python"},
+	})
+}
+
+// TestErrors: a path, a name or a number decides between causes of a more general message.
+func TestErrors(t *testing.T) {
+	firstIs(t, map[string][]string{
+		"imports-itself":          {"ImportError: cannot import name 'SamplingParams' from 'vllm' (unknown location)"},
+		"extension-cache-stale":   {"ImportError: /home/user/.cache/torch_extensions/py310_cu118/gsplat_cuda/gsplat_cuda.so: undefined symbol: _Z33map_gaussian"},
+		"sources-for-other-cuda":  {"error: identifier \"CUFFT_PARSE_ERROR\" is undefined"},
+		"gpu-device-not-given":    {"Failed to set value 'qsv=hw' for option 'init_hw_device': Generic error in an external library", "RuntimeError: Number of dpcpp devices should be greater than zero!"},
+		"driver-not-mounted":      {"Failed to set value 'cuda=cu:0' for option 'init_hw_device': Generic error in an external library"},
+		"memory-not-lockable":     {"misc/ibvwrap.cc:268 NCCL WARN Call to ibv_create_cq failed"},
+		"no-display":              {"[VGL] ERROR: Could not open display :0."},
+		"not-writable":            {"unable to start container process: chdir to cwd (\"/workspace\") set in config.json failed: permission denied: unknown."},
+		"model-for-other-release": {"Model 'tensorrt_llm' loading failed with error: key 'use_context_fmha_for_generation' not found"},
+	})
+}
+
+// TestToolsAreQuiet: lines that resemble those of TestTools, and report no such error.
+func TestToolsAreQuiet(t *testing.T) {
+	x := explainer(t)
+	for _, text := range []string{
+		"INFO: Loaded settings from environment variable MODEL_PATH",
+		"Step 4/9 : RUN git config --global url.https://github.com/.insteadOf git@github.com:",
+		"Readiness probe succeeded",
+		"INFO:     Application startup complete.",
+		"-- Looking for C++ include cstdint - found",
+		"checking for libpcre... yes",
+		"Dependency libva found: YES 1.14.0",
+		"uid=1000(user) gid=1000(user) groups=1000(user),44(video)",
+		"Terms of Service accepted for https://repo.anaconda.com/pkgs/main",
+		"crw-rw-rw- 1 root root 10, 223 Nov 29 10:00 /dev/uinput",
+		"make: Nothing to be done for 'all'.",
+	} {
+		if answers := x.Explain(text).Answers; slices.ContainsFunc(answers, func(a Answer) bool { return a.Class != benignClass }) {
+			t.Errorf("%s: %s %s", text, answers[0].Confidence, answers[0].Case)
+		}
+	}
+}
