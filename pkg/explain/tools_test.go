@@ -59,15 +59,34 @@ func TestTools(t *testing.T) {
 // TestErrors: a path, a name or a number decides between causes of a more general message.
 func TestErrors(t *testing.T) {
 	firstIs(t, map[string][]string{
-		"imports-itself":          {"ImportError: cannot import name 'SamplingParams' from 'vllm' (unknown location)"},
-		"extension-cache-stale":   {"ImportError: /home/user/.cache/torch_extensions/py310_cu118/gsplat_cuda/gsplat_cuda.so: undefined symbol: _Z33map_gaussian"},
-		"sources-for-other-cuda":  {"error: identifier \"CUFFT_PARSE_ERROR\" is undefined"},
-		"gpu-device-not-given":    {"Failed to set value 'qsv=hw' for option 'init_hw_device': Generic error in an external library", "RuntimeError: Number of dpcpp devices should be greater than zero!"},
-		"driver-not-mounted":      {"Failed to set value 'cuda=cu:0' for option 'init_hw_device': Generic error in an external library"},
-		"memory-not-lockable":     {"misc/ibvwrap.cc:268 NCCL WARN Call to ibv_create_cq failed"},
-		"no-display":              {"[VGL] ERROR: Could not open display :0."},
-		"not-writable":            {"unable to start container process: chdir to cwd (\"/workspace\") set in config.json failed: permission denied: unknown."},
-		"model-for-other-release": {"Model 'tensorrt_llm' loading failed with error: key 'use_context_fmha_for_generation' not found"},
+		"imports-itself":           {"ImportError: cannot import name 'SamplingParams' from 'vllm' (unknown location)"},
+		"extension-cache-stale":    {"ImportError: /home/user/.cache/torch_extensions/py310_cu118/gsplat_cuda/gsplat_cuda.so: undefined symbol: _Z33map_gaussian"},
+		"sources-for-other-cuda":   {"error: identifier \"CUFFT_PARSE_ERROR\" is undefined"},
+		"gpu-device-not-given":     {"Failed to set value 'qsv=hw' for option 'init_hw_device': Generic error in an external library", "RuntimeError: Number of dpcpp devices should be greater than zero!"},
+		"memory-not-lockable":      {"misc/ibvwrap.cc:268 NCCL WARN Call to ibv_create_cq failed"},
+		"no-display":               {"[VGL] ERROR: Could not open display :0."},
+		"not-writable":             {"unable to start container process: chdir to cwd (\"/workspace\") set in config.json failed: permission denied: unknown."},
+		"cuda-differs":             {"RuntimeError: Cuda extensions are being compiled with a version of Cuda that does not match the version used to compile Pytorch binaries."},
+		"shm-not-writable":         {"include/shm.h:27 NCCL WARN Call to shm_open failed : Permission denied"},
+		"pinned-memory":            {"failed to alloc 1073741824 bytes on host: CUDA_ERROR_OUT_OF_MEMORY: out of memory", "could not allocate pinned host memory of size: 1073741824"},
+		"rocm-driver-differs":      {"Call returned HSA_STATUS_ERROR_OUT_OF_RESOURCES: The runtime failed to allocate the necessary resources."},
+		"driver-package-in-image":  {"The following packages have unmet dependencies:\n cuda-drivers-520 : Depends: libnvidia-compute-520 (>= 520.61.05) but it is not going to be installed"},
+		"docker-from-snap":         {"unable to start container process: exec: \"/var/lib/snapd/hostfs/usr/bin/nvidia-smi\": stat /var/lib/snapd/hostfs/usr/bin/nvidia-smi: no such file or directory: unknown."},
+		"cgroup-devices":           {"Failed to initialize NVML: Unknown Error\n$ grep no-cgroups /etc/nvidia-container-runtime/config.toml\nno-cgroups = true"},
+		"python3-distutils-absent": {"ModuleNotFoundError: No module named 'distutils.cmd'", "ImportError: cannot import name 'sysconfig'"},
+		"distutils-absent":         {"E: Unable to locate package python3.12-distutils"},
+		"package-unavailable":      {"Unable to find installation candidates for torch (2.5.1)"},
+		"musl-image":               {"/home # uv add torch\nerror: Distribution `nvidia-cublas-cu12` can't be installed because it doesn't have a source distribution or wheel for the current platform"},
+		"jetson-runtime":           {"File \"/usr/local/lib/python3.6/dist-packages/torch/__init__.py\", line 196, in <module>\n_load_global_deps()\nOSError: libcurand.so.10: cannot open shared object file: No such file or directory"},
+		"cpu-only-build":           {"admin@agx-orin:~$ python3\n>>> torch.cuda.is_available()\nFalse", ">>> torch.cuda.is_available()\nFalse\n>>> torch.__version__\n'2.3.0+cpu'"},
+		"package-conflict":         {"CuPy may not function correctly because multiple CuPy packages are installed"},
+		"command-not-installed":    {"The value of the MCA parameter \"plm_rsh_agent\" was set to a path\nthat could not be found:\n\n  plm_rsh_agent: ssh : rsh"},
+		"option-unknown":           {"error: HOROVOD_GPU_BROADCAST=NCCL is invalid, supported values are \"\", \"MPI\"."},
+		"mixed-releases":           {"unable to load backend library: libtriton_tensorrt.so: undefined symbol: TRITONBACKEND_StateBuffer"},
+		"user-namespaces-off":      {"could not start /usr/sbin/ldconfig: mount operation failed: /dev: operation not permitted"},
+		"network-between-gpus":     {"misc/ibvwrap.cu:61 WARN Failed to open libibverbs.so[.1]\ninclude/socket.h:311 WARN Socket creation failed : Address family not supported by protocol"},
+		"driver-not-mounted":       {"Failed to set value 'cuda=cu:0' for option 'init_hw_device': Generic error in an external library", "In [2]: torch.cuda.is_available()\nOut[2]: False", ">>> tf.config.list_physical_devices('GPU')\n[]"},
+		"model-for-other-release":  {"Model 'tensorrt_llm' loading failed with error: key 'use_context_fmha_for_generation' not found"},
 	})
 }
 
@@ -86,6 +105,11 @@ func TestToolsAreQuiet(t *testing.T) {
 		"Terms of Service accepted for https://repo.anaconda.com/pkgs/main",
 		"crw-rw-rw- 1 root root 10, 223 Nov 29 10:00 /dev/uinput",
 		"make: Nothing to be done for 'all'.",
+		">>> torch.cuda.is_available()\nTrue",
+		">>> torch.cuda.device_count()\n2",
+		"drwxrwxrwt 2 root root 40 Nov 29 10:00 /dev/shm",
+		"cuda-toolkit-12-4 is already the newest version (12.4.1-1).",
+		"docker 27.2.0 2963 latest/stable canonical - snap",
 	} {
 		if answers := x.Explain(text).Answers; slices.ContainsFunc(answers, func(a Answer) bool { return a.Class != benignClass }) {
 			t.Errorf("%s: %s %s", text, answers[0].Confidence, answers[0].Case)

@@ -28,7 +28,19 @@ func unwrap(s string) string {
 	if strings.Contains(s, "&") {
 		s = entities.Replace(s)
 	}
-	return lineEnds.Replace(squeeze(typography.Replace(s)))
+	return answered(lineEnds.Replace(squeeze(typography.Replace(s))))
+}
+
+// asked matches a question of a session of Python or of a shell, for the GPUs that a framework
+// sees, and the line with its answer: that there are none.
+var asked = regexp.MustCompile(`(?m)^(.*?)((?:\w+\.)*(?:is_available|device_count|is_gpu_available|devices|list_physical_devices|get_available_providers|get_device|getCudaEnabledDeviceCount)\((?:'GPU'|"GPU")?\))(.*)\n(?:Out\[\d+\]: ?)?(False|0|\[\]|'CPU'|\[CpuDevice\(id=0\)\]|\[(?:'AzureExecutionProvider', )?'CPUExecutionProvider'\])$`)
+
+// answered puts an answer into the line of its question, and leaves its own line empty.
+func answered(s string) string {
+	if !strings.Contains(s, "()") && !strings.Contains(s, "GPU") {
+		return s
+	}
+	return asked.ReplaceAllString(s, "$1$2$3 $2 $4\n")
 }
 
 // lineEnds removes the space at the end and at the beginning of lines, of which squeeze has left one.
