@@ -52,6 +52,12 @@ func TestTools(t *testing.T) {
 		"release-too-old":             {"ERROR: This script does not work on Python 3.8. The minimum supported Python version is 3.9. Please use https://bootstrap.pypa.io/pip/3.8/get-pip.py instead."},
 		"fabric-manager":              {"Failed to allocate device vector A (error code system not yet initialized)! [Vector addition of 5000 elements]"},
 		"cpu-too-old":                 {"[WARNING] Worker with pid 8 was terminated due to signal 4"},
+		"fonts-missing":               {"OSError: cannot open resource"},
+		"time-zones-missing":          {"zoneinfo._common.ZoneInfoNotFoundError: 'No time zone found with key Europe/Berlin'", "panic: unknown time zone Europe/Berlin"},
+		"thread-limit":                {"OpenBLAS blas_thread_init: pthread_create failed for thread 3 of 64: Operation not permitted"},
+		"build-tool-missing":          {"RuntimeError: CMake must be installed to build the following extensions: dlib"},
+		"missing-system-library":      {"ImportError: MagickWand shared library not found."},
+		"program-absent":              {"pytesseract.pytesseract.TesseractNotFoundError: tesseract is not installed or it's not in your PATH. See README file for more information."},
 		"backend-not-in-image":        {"failed to load 'm' version 1: Invalid argument: unable to find 'libtriton_python.so' or 'python/model.py' for model 'm', in /opt/tritonserver/backends/python"},
 	})
 }
@@ -79,7 +85,9 @@ func TestErrors(t *testing.T) {
 		"cgroup-devices":          {"Failed to initialize NVML: Unknown Error\n$ grep no-cgroups /etc/nvidia-container-runtime/config.toml\nno-cgroups = true"},
 		"python-parts-absent":     {"ModuleNotFoundError: No module named 'distutils.cmd'", "The virtual environment was not created successfully because ensurepip is not available.", "/usr/bin/python3: No module named pip", "ImportError: cannot import name 'sysconfig'"},
 		"distutils-absent":        {"E: Unable to locate package python3.12-distutils"},
-		"package-unavailable":     {"Unable to find installation candidates for torch (2.5.1)"},
+		"host-driver-broken":      {"Could not load UVM kernel module. Is nvidia-modprobe installed?"},
+		"toolkit-finds-no-driver": {"running command chroot with args [/run/nvidia/driver nvidia-smi]\nchroot: failed to run command 'nvidia-smi': No such file or directory"},
+		"package-unavailable":     {"ERROR: Could not find a version that satisfies the requirement vllm (from versions: none)", "Unable to find installation candidates for torch (2.5.1)"},
 		"musl-image":              {"/home # uv add torch\nerror: Distribution `nvidia-cublas-cu12` can't be installed because it doesn't have a source distribution or wheel for the current platform"},
 		"jetson-runtime":          {"File \"/usr/local/lib/python3.6/dist-packages/torch/__init__.py\", line 196, in <module>\n_load_global_deps()\nOSError: libcurand.so.10: cannot open shared object file: No such file or directory"},
 		"cpu-only-build":          {"admin@agx-orin:~$ python3\n>>> torch.cuda.is_available()\nFalse", ">>> torch.cuda.is_available()\nFalse\n>>> torch.__version__\n'2.3.0+cpu'"},
@@ -114,6 +122,10 @@ func TestToolsAreQuiet(t *testing.T) {
 		"drwxrwxrwt 2 root root 40 Nov 29 10:00 /dev/shm",
 		"cuda-toolkit-12-4 is already the newest version (12.4.1-1).",
 		"docker 27.2.0 2963 latest/stable canonical - snap",
+		"tesseract is already the newest version (4.1.1-2.1build1).",
+		"/usr/share/fonts: skipping, existing cache is valid: 0 fonts, 3 dirs",
+		"Time zone set to Europe/Berlin",
+		"Starting Java gateway process on port 25333",
 	} {
 		if answers := x.Explain(text).Answers; slices.ContainsFunc(answers, func(a Answer) bool { return a.Class != benignClass }) {
 			t.Errorf("%s: %s %s", text, answers[0].Confidence, answers[0].Case)
