@@ -21,7 +21,7 @@ func (r *reducer) keepTouched() []note {
 	if len(modules) == 0 {
 		return nil
 	}
-	t := toucher{r: r, modules: modules, later: r.annotatesLater()}
+	t := touching{r: r, modules: modules, later: r.annotatesLater()}
 	for i := range r.lines {
 		l := &r.lines[i]
 		if l.fn >= 0 || l.kind != other && l.kind != defLine && l.kind != classLine || !t.mayUse(r.bytesOf(l)) {
@@ -62,8 +62,8 @@ func (r *reducer) annotateAgain(notes []note) {
 	}
 }
 
-// toucher keeps the parts of modules that the lines of one file use.
-type toucher struct {
+// touching keeps the parts of modules that the lines of one file use.
+type touching struct {
 	r       *reducer
 	modules [][]byte
 	// values and annotations are the parts that are kept of each.
@@ -74,7 +74,7 @@ type toucher struct {
 }
 
 // mayUse reports whether a text has the name of a module before a dot.
-func (t *toucher) mayUse(text []byte) bool {
+func (t *touching) mayUse(text []byte) bool {
 	for i := 0; ; i++ {
 		n := bytes.IndexByte(text[i:], '.')
 		if n < 0 {
@@ -102,7 +102,7 @@ func (r *reducer) annotatesLater() bool {
 }
 
 // variable keeps the parts that an assignment uses, or an expression, or the annotation of a variable.
-func (t *toucher) variable(l *logical, line int32) {
+func (t *touching) variable(l *logical, line int32) {
 	r := t.r
 	kept := len(r.text)
 	annotation, value := annotated(r.bytesOf(l))
@@ -151,7 +151,7 @@ func annotated(text []byte) (annotation, value []byte) {
 }
 
 // function keeps the parts that the defaults and annotations of a function use.
-func (t *toucher) function(l *logical) {
+func (t *touching) function(l *logical) {
 	r := t.r
 	left, kept := l.mode == dropped, len(r.text)
 	defaults, annotations := expressions(r.bytesOf(l))
@@ -341,7 +341,7 @@ func (r *reducer) importedModules() [][]byte {
 
 // touch appends to r.text the parts of modules that a value uses, or an annotation, each after a prefix and with
 // a semicolon, unless they are kept already or the kept part of the line has them.
-func (t *toucher) touch(l *logical, text []byte, inAnnotation bool, prefix string) {
+func (t *touching) touch(l *logical, text []byte, inAnnotation bool, prefix string) {
 	if !t.mayUse(text) || mayNotRun(text) {
 		return
 	}

@@ -201,6 +201,7 @@ func (w *writer) copy(i, end int) {
 				j++
 			}
 			w.token(src[i:j], true)
+			w.value = true
 			i = j
 		case clQuote:
 			i = w.str(i, i)
