@@ -120,7 +120,7 @@ func (t *typeReader) mayLack(text []byte) bool {
 		}
 		n += i
 		left, right := bytes.TrimRight(text[:n], " "), bytes.TrimLeft(text[n+1:], " \n")
-		if len(left) > 0 && (left[len(left)-1] == ']' || isType(lastName(left))) && isType(right[:nameEnd(right, 0)]) {
+		if len(left) > 0 && (left[len(left)-1] == ']' || isType(lastWord(left))) && isType(right[:nameEnd(right, 0)]) {
 			return true
 		}
 	}
@@ -130,7 +130,7 @@ func (t *typeReader) mayLack(text []byte) bool {
 			break
 		}
 		n += i
-		if name := lastName(text[:n]); len(name) > 0 && (generics[string(name)] || t.abstract[string(name)]) {
+		if name := lastWord(text[:n]); len(name) > 0 && (generics[string(name)] || t.abstract[string(name)]) {
 			return true
 		}
 	}
@@ -139,15 +139,6 @@ func (t *typeReader) mayLack(text []byte) bool {
 
 func isType(name []byte) bool {
 	return generics[string(name)] || plain[string(name)] || string(name) == "None"
-}
-
-// lastName returns the name at the end of a text.
-func lastName(text []byte) []byte {
-	n := len(text)
-	for n > 0 && parts[text[n-1]] {
-		n--
-	}
-	return text[n:]
 }
 
 // statement reads a line, as its block would be `pass`.

@@ -60,6 +60,7 @@ var (
 	argList = regexp.MustCompile(`^[\[(]\s*`)
 	argName = regexp.MustCompile(`^(?:args=)?([A-Za-z_]\w*)\s*[,)]`)
 	comma   = regexp.MustCompile(`^\s*,\s*`)
+	goesOn  = regexp.MustCompile(`^\s*[+%.]`) // behind a text that is a part of another one
 )
 
 // runners run code that their arguments name.
@@ -84,7 +85,7 @@ func isKnownProgram(text, arg []byte, depth int) bool {
 		words := strings.Fields(line)
 		known := len(words) > 0 && !strings.Contains(words[0], "{")
 		return known && !(strings.ContainsAny(line, "{%") && slices.ContainsFunc(words, func(w string) bool { return packs.MatchAny(runners, path.Base(w)) })) &&
-			!regexp.MustCompile(`^\s*[+%.]`).Match(arg[len(m[0]):])
+			!goesOn.Match(arg[len(m[0]):])
 	}
 	for runs := false; ; {
 		word, rest := "", arg
