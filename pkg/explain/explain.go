@@ -421,9 +421,13 @@ func withoutBenign(list []hit) []hit {
 var stepHeader = regexp.MustCompile(`^\s*(?:#\d+ |=> |> )?(?:(?:ERROR|CACHED) )?(?:\[(?:[^\]\n]{1,60} )?\d+/\d+\]|Step \d+/\d+ ?:) [A-Z]{3,}\s`)
 
 // withoutSteps leaves out the hits in commands of a build's steps, if other lines have any: a
-// command says what is to be done, and no error.
+// command says what is to be done, and no error. A pattern that begins with BuildKit's mark of the
+// step that failed is about the failure.
 func withoutSteps(list []hit, s string) []hit {
 	inStep := func(h hit) bool {
+		if strings.HasPrefix(s[h.at:], "ERROR [") {
+			return false
+		}
 		return stepHeader.MatchString(s[strings.LastIndexAny(s[:h.at], "\n\v")+1:])
 	}
 	if !slices.ContainsFunc(list, func(h hit) bool { return !inStep(h) }) {

@@ -378,6 +378,26 @@ func TestText(t *testing.T) {
 	}
 }
 
+// TestFixOfEach: the text has all fixes of the first answer, and the first fix of each other one.
+func TestFixOfEach(t *testing.T) {
+	var b bytes.Buffer
+	r := explainer(t).Explain("libcudart.so.12: cannot open shared object file: No such file or directory")
+	if err := r.Text(&b, 0); err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(b.String(), "\npossible: ")
+	if len(parts) != len(r.Answers) || len(parts) < 3 {
+		t.Fatalf("%d answers in\n%s", len(parts), b.String())
+	}
+	for i, part := range parts {
+		for j, fix := range r.Answers[i].Fixes {
+			if got, want := strings.Contains(part, fix), i == 0 || j == 0; got != want {
+				t.Errorf("answer %d: fix %q is there: %t", i+1, fix, got)
+			}
+		}
+	}
+}
+
 // TestFiller: the text leaves out captures that match anything, because they say nothing.
 func TestFiller(t *testing.T) {
 	var b bytes.Buffer

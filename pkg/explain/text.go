@@ -36,8 +36,8 @@ func shows(visibility, rule string) string {
 	return visible[visibility]
 }
 
-// Text writes the result for people: the first answer in full, and how to tell the others
-// apart. It breaks lines at width columns; 0 breaks none.
+// Text writes the result for people: the first answer in full, how to tell the others
+// apart, and of each other one the first fix. It breaks lines at width columns; 0 breaks none.
 func (r *Result) Text(w io.Writer, width int) error {
 	b := &printer{bufio.NewWriter(plain.NewWriter(w, false)), width}
 	if len(r.Answers) == 0 {
@@ -74,6 +74,7 @@ func (r *Result) Text(w io.Writer, width int) error {
 		}
 		if i > 0 {
 			b.field("confirm", a.Confirm)
+			b.list("fix", a.advised()[:min(1, len(a.advised()))])
 			fmt.Fprintln(b)
 			continue
 		}

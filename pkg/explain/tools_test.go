@@ -2,6 +2,7 @@ package explain
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -165,6 +166,98 @@ func TestToolsAreQuiet(t *testing.T) {
 		"[ 12%] Building NVCC (Device) object CMakeFiles/ref_image.dir/ref_image.cu.o",
 		"time=2024-06-20T09:24:37.964Z level=INFO source=types.go:71 msg=\"inference compute\" id=GPU-1 library=cuda compute=8.6 driver=12.4",
 		"model_repository_manager.cc:1152] successfully loaded 'resnet34' version 1",
+	} {
+		if answers := x.Explain(text).Answers; slices.ContainsFunc(answers, func(a Answer) bool { return a.Class != benignClass }) {
+			t.Errorf("%s: %s %s", text, answers[0].Confidence, answers[0].Case)
+		}
+	}
+}
+
+// TestOtherMakers: texts of AMD's GPUs lead to AMD's causes, and none of the first answers names
+// NVIDIA's toolkit.
+func TestOtherMakers(t *testing.T) {
+	texts := map[string][]string{
+		"rocm-libraries-absent": {"level=WARN source=amd_linux.go:440 msg=\"amdgpu detected, but no compatible rocm library found.  Either install rocm v6, or follow manual install instructions\""},
+		"rocm-other-release":    {"ImportError: libamdhip64.so.3: cannot open shared object file: No such file or directory", "OSError: librocblas.so.4: cannot open shared object file: No such file or directory"},
+		"wrong-vendor-build":    {"torch.__version__  = 2.7.0+rocm6.3\nUserWarning: flash_attn was requested, but nvcc was not found.  Are you sure your environment has nvcc available?"},
+	}
+	firstIs(t, texts)
+	x := explainer(t)
+	for id, list := range texts {
+		for _, text := range list {
+			if fixes := strings.Join(x.Explain(text).Answers[0].Fixes, " "); strings.Contains(fixes, "nvidia-ctk") || strings.Contains(fixes, "Container Toolkit") || strings.Contains(fixes, "nvidia/cuda") {
+				t.Errorf("%s: NVIDIA's fix: %s", id, fixes)
+			}
+		}
+	}
+}
+
+// TestOtherReleases: sources of another Python, builds of another platform, files of another stage.
+func TestOtherReleases(t *testing.T) {
+	firstIs(t, map[string][]string{
+		"compose-old-or-absent": {"The Compose file './docker-compose.yaml' is invalid because:\nservices.app.deploy.resources.reservations value Additional properties are not allowed ('devices' was unexpected)"},
+		"swarm-without-devices": {"$ docker stack deploy --compose-file docker-compose.yml app\nservices.app.deploy.resources.reservations Additional property devices is not allowed"},
+		"pip-newer-than-python": {"#10 0.429   File \"/usr/local/lib/python3.5/dist-packages/pip/_internal/cli/main.py\", line 60\n#10 0.429     sys.stderr.write(f\"ERROR: {exc}\")\n#10 0.429                                    ^\n#10 0.429 SyntaxError: invalid syntax"},
+		"reserved-word":         {"  File \"/usr/lib/python3.9/site-packages/dnc/util.py\", line 30\n    return x.cuda(device, async=True)\n                          ^\nSyntaxError: invalid syntax", "    print \"epoch\", i\n          ^\nSyntaxError: Missing parentheses in call to 'print'. Did you mean print(\"epoch\", i)?"},
+		"release-too-old": {
+			"  File \"/app/serve.py\", line 12\n    print(f\"loaded {name}\")\n                         ^\nSyntaxError: invalid syntax",
+			"  File \"/app/serve.py\", line 12\n    match backend:\n          ^\nSyntaxError: invalid syntax",
+			"  File \"/app/serve.py\", line 12\n    f\"{d[\"a\"]}\"\n         ^\nSyntaxError: f-string: expecting '}'",
+		},
+		"index-placeholder":            {"RuntimeError: This package should not be installed.\nPlease refer to NVIDIA instructions", "nvidia_stub.error.InstallFailedError:\n***\nThis is a special placeholder package which downloads a real wheel package from https://pypi.nvidia.com."},
+		"architecture-suffix":          {"CMake Error at ggml/src/ggml-cuda/CMakeLists.txt:65 (message):\n  Compute capability 120 used, use 120a or 120f for Blackwell specific\n  optimizations"},
+		"stage-lacks-file":             {" => ERROR [stage-1 3/4] COPY --from=build /src/app /app\nfailed to compute cache key: \"/src/app\" not found: not found", "  12 | >>> COPY --from=build /src/app /app\nERROR: failed to solve: failed to compute cache key: failed to calculate checksum of ref x::y: \"/src/app\": not found"},
+		"not-in-build-context":         {" => [stage-1 2/4] COPY --from=build /src/lib /lib\n => ERROR [stage-1 3/4] COPY app /app\nfailed to compute cache key: \"/app\" not found: not found"},
+		"conda-cpu-build":              {"ImportError: libarrow_cuda.so.100: cannot open shared object file: No such file or directory"},
+		"conda-build-strings":          {"ResolvePackageNotFound:\n  - jpeg==9c=h470a237_1"},
+		"lock-of-other-platform":       {"Unable to find installation candidates for nvidia-cuda-nvrtc-cu11 (11.7.99)", "error: Distribution `torch==2.5.1 @ registry+https://pypi.org/simple` can't be installed because it doesn't have a source distribution or wheel for the current platform"},
+		"only-as-sources":              {"ERROR: Could not find a version that satisfies the requirement detectron2 (from versions: none)"},
+		"opencv-without-windows":       {"cv2.error: OpenCV(3.4.1) /root/opencv/modules/highgui/src/window.cpp:636: error: (-2) The function is not implemented. Rebuild the library with Windows, GTK+ 2.x or Carbon support."},
+		"package-conflict":             {"cv2.error: OpenCV(4.8.0) /io/opencv/modules/highgui/src/window.cpp:1272: error: (-2:Unspecified error) The function is not implemented. Rebuild the library with Windows, GTK+ 2.x or Cocoa support."},
+		"plugin-without-driver":        {"Loading NVML\nFailed to initialize NVML: could not load NVML library.\nIf this is a GPU node, did you set the docker default runtime to `nvidia`?"},
+		"gpus-without-effect":          {"$ docker run --rm --gpus all ubuntu nvidia-smi\ndocker: Error response from daemon: OCI runtime create failed: exec: \"nvidia-smi\": executable file not found in $PATH: unknown."},
+		"bitsandbytes-old":             {"CUDA Setup failed despite GPU being available. Please run the following command to get more information:"},
+		"bitsandbytes-lacks-build":     {"/usr/local/lib/python3.8/dist-packages/bitsandbytes/libbitsandbytes_cuda114.so: cannot open shared object file: No such file or directory"},
+		"operator-cannot-be-built":     {"AssertionError: Unable to pre-compile async_io"},
+		"environment-libstdcxx-unused": {"ImportError: /lib64/libstdc++.so.6: version `GLIBCXX_3.4.20' not found (required by /home/u/.conda/envs/a/lib/python3.10/site-packages/b.so)"},
+		"network-between-gpus":         {"ncclSocketInit: connecting to address  with family 59936 is neither AF_INET(2) nor AF_INET6(10)"},
+		"library-not-on-path":          {"mpicxx: error while loading shared libraries: libopen-pal.so.40: cannot open shared object file: No such file or directory"},
+		"shadowed-library":             {"ImportError: /usr/lib/python3/dist-packages/torch/lib/libtorch_python.so: undefined symbol: _ZTIN5torch11distributed3rpc8RpcAgentE"},
+	})
+}
+
+// TestMemoryOfTheMachine: CUDA's words without a size may be about pinned memory, of which WSL and
+// a container have a limit. They are not certain, and the answer names both.
+func TestMemoryOfTheMachine(t *testing.T) {
+	x := explainer(t)
+	for _, text := range []string{"RuntimeError: CUDA error: out of memory", "cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY: out of memory"} {
+		a := x.Explain(text).Answers[0]
+		if fixes := strings.Join(a.Fixes, " "); a.Confidence == Certain || !strings.Contains(fixes, "wslconfig") || !strings.Contains(fixes, "batch") {
+			t.Errorf("%s: %s %s: %s", text, a.Confidence, a.Case, fixes)
+		}
+	}
+	for _, text := range []string{"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8 GiB", "failed to allocate 7.2G (7730941133 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory"} {
+		if a := x.Explain(text).Answers[0]; a.Confidence != Certain || a.Case != "gpu-out-of-memory" {
+			t.Errorf("%s: %s %s", text, a.Confidence, a.Case)
+		}
+	}
+}
+
+// TestRefusedLine: a line that Python could not read says what it is about, and one that it could
+// says nothing.
+func TestRefusedLine(t *testing.T) {
+	x := explainer(t)
+	for _, text := range []string{
+		"  File \"/app/a.py\", line 3\n    if x\n       ^\nSyntaxError: invalid syntax",
+		"    return x.cuda(device, async=True)",
+		"    match backend:\n        case \"cuda\":",
+		"amdgpu version: 6.8.5\nROCm 6.2 was found",
+		" => [stage-1 2/4] COPY --from=build /src/lib /lib",
+		"-- Using CUDA architecture 121a",
+		"Looking in indexes: https://pypi.org/simple, https://pypi.nvidia.com",
+		"torch.__version__  = 2.7.0+rocm6.3",
+		"Loading NVML\nStarting FS watcher.",
+		"NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0",
 	} {
 		if answers := x.Explain(text).Answers; slices.ContainsFunc(answers, func(a Answer) bool { return a.Class != benignClass }) {
 			t.Errorf("%s: %s %s", text, answers[0].Confidence, answers[0].Case)

@@ -28,7 +28,20 @@ func unwrap(s string) string {
 	if strings.Contains(s, "&") {
 		s = entities.Replace(s)
 	}
-	return answered(lineEnds.Replace(squeeze(typography.Replace(s))))
+	return refused(answered(lineEnds.Replace(squeeze(typography.Replace(s)))))
+}
+
+// refusal matches a line of the source that Python refuses, the marks below it, and the error.
+var refusal = regexp.MustCompile(`(?m)^((?:#\d+ )?(?:\d+\.\d+ )?)(.{1,300})\n(?:#\d+ )?(?:\d+\.\d+ )?[\^~]+\n(.*\bSyntaxError: invalid syntax)$`)
+
+// refused repeats the line of the source behind the error, which does not say what it is about.
+func refused(s string) string {
+	if !strings.Contains(s, "SyntaxError: invalid syntax") {
+		return s
+	}
+	return refusal.ReplaceAllStringFunc(s, func(m string) string {
+		return m + ": " + strings.TrimSpace(refusal.FindStringSubmatch(m)[2])
+	})
 }
 
 // asked matches a question of a session of Python or of a shell, for the GPUs that a framework
