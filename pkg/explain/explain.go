@@ -420,12 +420,15 @@ func withoutBenign(list []hit) []hit {
 // begins ("#20 [12/17] RUN …", "Step 3/9 : RUN …") or beside the error ("> [12/17] RUN …:").
 var stepHeader = regexp.MustCompile(`^\s*(?:#\d+ |=> |> )?(?:(?:ERROR|CACHED) )?(?:\[(?:[^\]\n]{1,60} )?\d+/\d+\]|Step \d+/\d+ ?:) [A-Z]{3,}\s`)
 
+// failedCopy matches BuildKit's mark of a COPY that failed. It says more of the failure than the
+// error, which has the path alone.
+var failedCopy = regexp.MustCompile(`^ERROR \[[^\]\n]{1,60}\] COPY `)
+
 // withoutSteps leaves out the hits in commands of a build's steps, if other lines have any: a
-// command says what is to be done, and no error. A pattern that begins with BuildKit's mark of the
-// step that failed is about the failure.
+// command says what is to be done, and no error.
 func withoutSteps(list []hit, s string) []hit {
 	inStep := func(h hit) bool {
-		if strings.HasPrefix(s[h.at:], "ERROR [") {
+		if failedCopy.MatchString(s[h.at:min(len(s), h.at+maxLine)]) {
 			return false
 		}
 		return stepHeader.MatchString(s[strings.LastIndexAny(s[:h.at], "\n\v")+1:])
