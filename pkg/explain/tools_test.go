@@ -211,6 +211,7 @@ func TestOtherReleases(t *testing.T) {
 		"conda-cpu-build":              {"ImportError: libarrow_cuda.so.100: cannot open shared object file: No such file or directory"},
 		"conda-build-strings":          {"ResolvePackageNotFound:\n  - jpeg==9c=h470a237_1"},
 		"lock-of-other-platform":       {"Unable to find installation candidates for nvidia-cuda-nvrtc-cu11 (11.7.99)", "error: Distribution `torch==2.5.1 @ registry+https://pypi.org/simple` can't be installed because it doesn't have a source distribution or wheel for the current platform"},
+		"musl-image":                   {"/app # uv sync\nerror: Distribution `torch==2.5.1 @ registry+https://pypi.org/simple` can't be installed because it doesn't have a source distribution or wheel for the current platform"},
 		"only-as-sources":              {"ERROR: Could not find a version that satisfies the requirement detectron2 (from versions: none)"},
 		"opencv-without-windows":       {"cv2.error: OpenCV(3.4.1) /root/opencv/modules/highgui/src/window.cpp:636: error: (-2) The function is not implemented. Rebuild the library with Windows, GTK+ 2.x or Carbon support."},
 		"package-conflict":             {"cv2.error: OpenCV(4.8.0) /io/opencv/modules/highgui/src/window.cpp:1272: error: (-2:Unspecified error) The function is not implemented. Rebuild the library with Windows, GTK+ 2.x or Cocoa support."},
