@@ -98,8 +98,8 @@ func (r *Run) inTry() bool {
 	return n > 0 && r.tries[n-1].depth == r.nesting
 }
 
-// mayRaise notes that what is called in a try may raise an exception that is not known: what comes after it, or the
-// value that the call returns, may be another.
+// mayRaise notes that a call in a try may raise an exception that the evaluation does not know. Python then runs other
+// statements than the evaluation, and the function that has the try returns another value.
 func (r *Run) mayRaise() { r.basis.older, r.basis.weak = r.basis.older || r.basis.call != 0, true }
 
 // readsAbsent notes that the call that is followed asks for a file that is not there. Outside of packages the program may

@@ -10,9 +10,9 @@ import "bytes"
 // Short functions that compare releases, and return True or False, are kept as well
 // (`first_version_is_lower` of `grpc`, which generated code asks).
 //
-// So are functions and methods without arguments that try a call and return whether it raised
-// (`KexCurve25519.is_available` of paramiko, which a class body calls): what is called may import. Their value is
-// left out, for not all that raises is known.
+// It also keeps the functions and methods without arguments that try a call and return whether the call raised an
+// exception, since the called function may import something. The body of a class of paramiko calls such a method,
+// `KexCurve25519.is_available`.
 func (r *reducer) findAnswers() {
 	r.findComparisons()
 	r.findChecks()
@@ -54,7 +54,8 @@ func (r *reducer) findComparisons() {
 // maxCheck limits the lines of a function that tries a call.
 const maxCheck = 12
 
-// findChecks keeps the functions that consist of a try around calls and of what they return, True or False.
+// findChecks keeps the functions that consist of a try around calls, and that return True or False. The evaluation
+// does not believe that value: it does not know of each call whether it raises an exception.
 func (r *reducer) findChecks() {
 	for i := range r.lines {
 		l := &r.lines[i]

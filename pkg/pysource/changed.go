@@ -54,31 +54,6 @@ func (r *reducer) appendChanged(out []byte) []byte {
 	return out
 }
 
-// hasCall reports whether a text may call something: a bracket stands behind a name or a value.
-func hasCall(text []byte) bool {
-	for i := 0; i < len(text); i++ {
-		switch classes[text[i]] {
-		case clQuote:
-			i = stringAfter(text, i) - 1
-		case clComment:
-			n := bytes.IndexByte(text[i:], '\n')
-			if n < 0 {
-				return false
-			}
-			i += n
-		case clOpen:
-			before := bytes.TrimRight(text[:i], " \t\\\r\n")
-			if n := len(before); text[i] != '(' || n == 0 || !parts[before[n-1]] && bytes.IndexByte([]byte(")]}'\""), before[n-1]) < 0 {
-				continue
-			}
-			if word := lastWord(before); len(word) == 0 || !keywordSet.has(word) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // keptVariable reports whether a kept line of the module gives a name a value.
 func (r *reducer) keptVariable(id int32) bool {
 	for b := r.names[id].bind; b >= 0; b = r.binds[b].next {

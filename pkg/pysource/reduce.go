@@ -540,7 +540,7 @@ func (r *reducer) findHot() {
 	}
 	for i := range r.lines {
 		if l := &r.lines[i]; l.kind == classLine && l.fn < 0 && bytes.Contains(r.bytesOf(l), []byte("ModuleType")) {
-			r.keepInit(int32(i)) // its objects may stand in sys.modules: what they lack cannot be imported from them
+			r.keepInit(int32(i)) // a module may put an object of the class into sys.modules, and others import its attributes
 		}
 	}
 	r.findPlaces()

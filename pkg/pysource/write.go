@@ -510,13 +510,31 @@ func (w *writer) copyFlat(i, end int) {
 // callsOut reports whether a line calls something that may load something: neither a
 // builtin, nor a part of the standard library that does not.
 func (r *reducer) callsOut(l *logical) bool {
-	text := r.bytesOf(l)
-	i := 0
+	text, from := r.bytesOf(l), 0
 	if l.kind == classLine {
-		if i = bytes.IndexByte(text, '(') + 1; i == 0 {
+		if from = bytes.IndexByte(text, '(') + 1; from == 0 {
 			return false
 		}
 	}
+	return anyBracket(text, from, func(i int) bool { return i > 0 && r.callee(text, i) })
+}
+
+// hasCall reports whether a text may call something: a bracket stands behind a name or a value.
+func hasCall(text []byte) bool {
+	return anyBracket(text, 0, func(i int) bool {
+		before := bytes.TrimRight(text[:i], " \t\\\r\n")
+		n := len(before)
+		if n == 0 || !parts[before[n-1]] && bytes.IndexByte([]byte(")]}'\""), before[n-1]) < 0 {
+			return false
+		}
+		word := lastWord(before)
+		return len(word) == 0 || !keywordSet.has(word)
+	})
+}
+
+// anyBracket reports whether a condition holds for the index of an opening round bracket of a text from an index on,
+// outside of strings and comments.
+func anyBracket(text []byte, i int, holds func(i int) bool) bool {
 	for i < len(text) {
 		switch classes[text[i]] {
 		case clQuote:
@@ -529,7 +547,7 @@ func (r *reducer) callsOut(l *logical) bool {
 			}
 			i += n
 		case clOpen:
-			if text[i] == '(' && i > 0 && r.callee(text, i) {
+			if text[i] == '(' && holds(i) {
 				return true
 			}
 		}

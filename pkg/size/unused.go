@@ -18,9 +18,9 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/startup"
 )
 
-// This file finds the distributions of Python that nothing of an image uses. It takes each text of the image that is of
-// none of them, and each distribution that such a text names; then what these name, need or require; and so on. The
-// rest is unused. There is none in an image whose program is not known whole.
+// This file finds the distributions of Python that nothing of an image uses. It begins with the texts of the image that
+// belong to no distribution. A distribution that one of these texts names is used. So is each one that a used distribution
+// names, needs or requires. The others are unused. The file finds none in an image if it does not know a part of the program.
 
 // Package is an installed distribution that nothing of the image uses.
 type Package struct {
