@@ -44,7 +44,9 @@ func (r *reducer) appendChanged(out []byte) []byte {
 				if id, ok := r.ids.find(name); ok && r.keptVariable(id) {
 					add(id, name)
 				}
-			} else if name := r.changes(l); name != nil && len(collections) > 0 {
+			} else if len(collections) == 0 {
+				continue
+			} else if name := r.changes(l); name != nil {
 				if id, ok := r.ids.find(name); ok && collections[id] && !r.hasParameter(l.fn, name) {
 					add(id, name)
 				}
@@ -105,8 +107,11 @@ func (r *reducer) collections() map[int32]bool {
 
 // attributeSet returns the attribute that a line sets of what a name is, which may be the module itself, or nil.
 func attributeSet(l *logical, text []byte) []byte {
+	if l.flags&assigns == 0 {
+		return nil
+	}
 	n := nameEnd(text, 0)
-	if l.flags&assigns == 0 || n == 0 || n == len(text) || text[n] != '.' || string(text[:n]) == "self" || string(text[:n]) == "cls" {
+	if n == 0 || n == len(text) || text[n] != '.' || string(text[:n]) == "self" || string(text[:n]) == "cls" {
 		return nil
 	}
 	end := nameEnd(text, n+1)

@@ -694,16 +694,10 @@ func (r *reducer) keepImporter(class int32) {
 		}
 	}
 	for i := class; i < r.lines[class].after; i++ {
-		if l := &r.lines[i]; l.kind != other || !isText(r.bytesOf(l)) {
+		if l := &r.lines[i]; l.kind != textLine {
 			r.keep(i, full)
 		}
 	}
-}
-
-// isText reports whether a line is a string alone.
-func isText(text []byte) bool {
-	text = bytes.TrimLeft(text, "rRuU")
-	return len(text) > 0 && (text[0] == '"' || text[0] == '\'')
 }
 
 // findCallers makes the functions live that call a live one of the file by its name, or
@@ -1050,7 +1044,7 @@ func (r *reducer) runs(i int32, l *logical) bool {
 		return false
 	case classLine:
 		return r.registers(i, l) || r.callsOut(l)
-	case decorator:
+	case decorator, textLine:
 		return false
 	case delLine, passLine, jumpLine, returnLine, scopeLine:
 		return l.flags&(hot|warm) != 0

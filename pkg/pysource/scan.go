@@ -31,6 +31,7 @@ const (
 	passLine
 	delLine
 	scopeLine // global, nonlocal
+	textLine  // a string alone, such as a docstring
 )
 
 // kindWords are the words that kindOfWord knows.
@@ -316,6 +317,7 @@ func (s *scanner) line(i int, col int32) int {
 	src := s.src
 	start, num, equal := i, s.num, 0
 	depth, last := 0, i
+	text := -1 // the end of the string that the line begins with
 	var flags uint16
 loop:
 	for i < len(src) {
@@ -323,7 +325,10 @@ loop:
 		case clName:
 			j := nameEnd(src, i)
 			if j-i <= 2 && j < len(src) && classes[src[j]] == clQuote && isPrefix(string(src[i:j])) {
-				i = s.skipString(j, src[i:j])
+				first := i == start && !isFormat(string(src[i:j]))
+				if i = s.skipString(j, src[i:j]); first {
+					text = i
+				}
 			} else {
 				if wordMask[c]&lastMask[src[j-1]]&lengthBit(j-i) != 0 {
 					flags |= wordFlags(src, i, j)
@@ -347,7 +352,10 @@ loop:
 			i++
 			continue
 		case clQuote:
-			i = s.skipString(i, nil)
+			first := i == start
+			if i = s.skipString(i, nil); first {
+				text = i
+			}
 			last = i
 			continue
 		case clComment:
@@ -412,6 +420,9 @@ loop:
 		start: int32(start), end: int32(last), num: num, col: col, equal: int32(equal), flags: flags,
 		parent: -1, chain: -1, fn: -1, deco: -1,
 	})
+	if last == text {
+		s.lines[len(s.lines)-1].kind = textLine
+	}
 	s.place()
 	return i
 }
@@ -495,7 +506,9 @@ func (s *scanner) place() {
 		s.lines[s.stack[n-1]].after = at
 		s.stack = s.stack[:n-1]
 	}
-	l.kind = s.kindOf(l)
+	if l.kind != textLine {
+		l.kind = s.kindOf(l)
+	}
 	if n := len(s.stack); n > 0 {
 		l.parent = s.stack[n-1]
 		p := &s.lines[l.parent]

@@ -156,6 +156,10 @@ var plainCodings = map[string]bool{"utf-8": true, "utf8": true, "utf_8": true, "
 func readsAsIs(src []byte) bool {
 	for range 2 {
 		line, rest, _ := bytes.Cut(src, newline)
+		if !bytes.Contains(line, []byte("coding")) {
+			src = rest
+			continue
+		}
 		if m := declared.FindSubmatch(line); m != nil {
 			return plainCodings[strings.ToLower(string(m[1]))]
 		}
@@ -468,8 +472,10 @@ func (s *scanner) bareStar(text []byte) {
 func (s *scanner) asyncSyntax(l *logical) {
 	text := s.src[l.start:l.end]
 	eachName(text, func(name []byte, at int) bool {
+		if len(name) != len("async") || name[0] != 'a' {
+			return true
+		}
 		rest := bytes.TrimLeft(text[at+len(name):], " \t\f")
-		before := bytes.TrimRight(text[:at], " \t\f")
 		switch string(name) {
 		case "async":
 			word := ""
@@ -483,7 +489,7 @@ func (s *scanner) asyncSyntax(l *logical) {
 				s.need('y', l.num)
 			}
 		case "await":
-			if len(before) > 0 && before[len(before)-1] == '.' || len(rest) > 1 && rest[0] == '=' && rest[1] != '=' {
+			if before := bytes.TrimRight(text[:at], " \t\f"); len(before) > 0 && before[len(before)-1] == '.' || len(rest) > 1 && rest[0] == '=' && rest[1] != '=' {
 				s.need('y', l.num)
 			}
 		}

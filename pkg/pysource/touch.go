@@ -24,7 +24,7 @@ func (r *reducer) keepTouched() []note {
 	t := touching{r: r, modules: modules, later: r.annotatesLater()}
 	for i := range r.lines {
 		l := &r.lines[i]
-		if l.fn >= 0 || l.kind != other && l.kind != defLine && l.kind != classLine || !t.mayUse(r.bytesOf(l)) {
+		if l.fn >= 0 || l.kind != other && l.kind != defLine && l.kind != classLine || !t.mayAdd(l, r.bytesOf(l)) {
 			continue
 		}
 		switch kept := len(r.text); l.kind {
@@ -75,10 +75,17 @@ type touching struct {
 
 // mayUse reports whether a text has the name of a module before a dot.
 func (t *touching) mayUse(text []byte) bool {
-	for i := 0; ; i++ {
+	from, _ := t.nextUse(text, 0)
+	return from >= 0
+}
+
+// nextUse returns the start of the next name of a module before a dot, from an index on, and the index of the
+// dot; or -1.
+func (t *touching) nextUse(text []byte, i int) (from, dot int) {
+	for ; ; i++ {
 		n := bytes.IndexByte(text[i:], '.')
 		if n < 0 {
-			return false
+			return -1, -1
 		}
 		i += n
 		from := i
@@ -86,9 +93,55 @@ func (t *touching) mayUse(text []byte) bool {
 			from--
 		}
 		if from < i && contains(t.modules, text[from:i]) {
+			return from, i
+		}
+	}
+}
+
+// mayAdd reports whether a line may use a part of a module that is not kept yet. Most lines use what earlier ones
+// have used.
+func (t *touching) mayAdd(l *logical, text []byte) bool {
+	for i := 0; ; {
+		from, dot := t.nextUse(text, i)
+		if from < 0 {
+			return false
+		}
+		part := text[from:partEnd(text, dot)]
+		i = dot + 1
+		switch {
+		case contains(t.values, part):
+		case l.kind == defLine && (t.later || contains(t.annotations, part)) && annotates(text, from):
+		default:
 			return true
 		}
 	}
+}
+
+// partEnd returns the end of the part of a module that has the name before a dot.
+func partEnd(text []byte, dot int) int {
+	end := dot
+	for range maxParts {
+		if next := nameEnd(text, min(end+1, len(text))); end < len(text) && text[end] == '.' && next > end+1 {
+			end = next
+		}
+	}
+	return end
+}
+
+// annotates reports whether what stands before an index in the head of a function shows that an annotation
+// stands there: a parameter and a colon, or an arrow. false may be either.
+func annotates(text []byte, i int) bool {
+	for i--; i > 0 && text[i] != '=' && text[i] != ':' && text[i] != '>'; i-- {
+	}
+	switch {
+	case i <= 0 || text[i] == '=':
+		return false
+	case text[i] == '>':
+		return text[i-1] == '-'
+	}
+	before := bytes.TrimRight(text[:i], " ")
+	before = bytes.TrimRight(before[:len(before)-len(lastWord(before))], " *\n\t")
+	return len(before) > 0 && (before[len(before)-1] == '(' || before[len(before)-1] == ',') && bytes.IndexByte(text, '{') < 0
 }
 
 // annotatesLater reports whether the file has `from __future__ import annotations` (PEP 563).
@@ -351,12 +404,7 @@ func (t *touching) touch(l *logical, text []byte, inAnnotation bool, prefix stri
 		if at > 0 && text[at-1] == '.' || !contains(t.modules, name) {
 			return true
 		}
-		end := at + len(name)
-		for range maxParts {
-			if next := nameEnd(text, min(end+1, len(text))); end < len(text) && text[end] == '.' && next > end+1 {
-				end = next
-			}
-		}
+		end := partEnd(text, at+len(name))
 		part := text[at:end]
 		if end == at+len(name) || contains(t.values, part) || inAnnotation && contains(t.annotations, part) {
 			return true
