@@ -102,6 +102,8 @@ type reducer struct {
 	fresh   []int32         // names of functions that have become live
 	seen    map[string]bool // decorators that are kept
 	text    []byte          // of kept lines
+	modules [][]byte        // importedModules
+	heads   headParts       // expressions
 	// mayBind are names that functions may bind in the module, each after a space.
 	mayBind []byte
 	out     []byte // the reduced text without its first line
@@ -520,22 +522,12 @@ func (r *reducer) findHot() {
 		case l.fn >= 0 && l.flags&hot != 0:
 			r.live(l.fn, stub)
 			some = true
-		case l.kind == defLine && l.fn < 0 && l.flags&inClass == 0 && string(definedName(r.bytesOf(l))) == "__getattr__":
-			r.live(int32(i), full)
 		}
 		if giver >= 0 && l.parent == giver {
 			r.keepMember(int32(i))
 		}
-		if l.kind == defLine && l.flags&inClass != 0 && l.parent >= 0 && finds(definedName(r.bytesOf(l))) {
-			r.keepImporter(l.parent)
-		}
-		if l.kind == defLine && l.flags&inClass != 0 && l.parent >= 0 && r.standsForModule(l) {
-			r.live(int32(i), full)
-			r.keepInit(l.parent)
-		}
-		if l.kind == defLine && l.fn >= 0 && l.flags&inClass == 0 && string(definedName(r.bytesOf(l))) == "__getattr__" {
-			r.live(int32(i), full)
-			r.live(l.fn, full) // which returns it to a module (lazy_loader.attach)
+		if l.kind == defLine {
+			r.findFinder(int32(i), l)
 		}
 	}
 	for i := range r.lines {
@@ -550,6 +542,26 @@ func (r *reducer) findHot() {
 		r.findCallers()
 	}
 	r.findAnswers()
+}
+
+// findFinder keeps a function by whose name Python asks for modules or their attributes.
+func (r *reducer) findFinder(i int32, l *logical) {
+	name := definedName(r.bytesOf(l))
+	switch method := l.flags&inClass != 0; {
+	case method && l.parent >= 0 && finds(name):
+		r.keepImporter(l.parent)
+	case string(name) != "__getattr__":
+	case !method:
+		r.live(i, full)
+		if l.fn >= 0 {
+			r.live(l.fn, full) // which returns it to a module (lazy_loader.attach)
+		}
+	case l.parent >= 0 && bytes.Contains(r.bytesOf(&r.lines[l.parent]), []byte("ModuleType")):
+		// It gives the attributes of an object that a module puts in its own place: what it hands on to decides
+		// which submodules are found (torch.backends).
+		r.live(i, full)
+		r.keepInit(l.parent)
+	}
 }
 
 // findPlaces keeps the functions of the module that return where a file is, or the name of a
@@ -653,12 +665,6 @@ func (r *reducer) callsKept(text []byte, m mode) bool {
 // finds reports whether a method of that name makes its class an importer, which the
 // import system calls.
 func finds(name []byte) bool { return string(name) == "find_spec" || string(name) == "find_module" }
-
-// standsForModule reports whether a method gives the attributes of an object that a module puts in
-// its own place: what it hands on to decides which submodules are found (torch.backends).
-func (r *reducer) standsForModule(l *logical) bool {
-	return string(definedName(r.bytesOf(l))) == "__getattr__" && bytes.Contains(r.bytesOf(&r.lines[l.parent]), []byte("ModuleType"))
-}
 
 // givesNames reports whether a line is a class in place of a module's __getattr__: its decorator makes the
 // function of the class's members (Matplotlib).

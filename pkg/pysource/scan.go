@@ -2,6 +2,8 @@ package pysource
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"unsafe"
 )
 
@@ -323,7 +325,14 @@ loop:
 	for i < len(src) {
 		switch c := src[i]; classes[c] {
 		case clName:
-			j := nameEnd(src, i)
+			var j int
+			if i+8 > len(src) {
+				j = nameEnd(src, i)
+			} else if others := notParts(binary.LittleEndian.Uint64(src[i:])); others != 0 {
+				j = i + bits.TrailingZeros64(others)>>3
+			} else {
+				j = nameEnd(src, i+8)
+			}
 			if j-i <= 2 && j < len(src) && classes[src[j]] == clQuote && isPrefix(string(src[i:j])) {
 				first := i == start && !isFormat(string(src[i:j]))
 				if i = s.skipString(j, src[i:j]); first {

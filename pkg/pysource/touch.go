@@ -23,6 +23,9 @@ func (r *reducer) keepTouched() []note {
 	}
 	t := touching{r: r, modules: modules, later: r.annotatesLater()}
 	for i := range r.lines {
+		if len(t.values)+len(t.annotations) == maxTouched {
+			break
+		}
 		l := &r.lines[i]
 		if l.fn >= 0 || l.kind != other && l.kind != defLine && l.kind != classLine || !t.mayAdd(l, r.bytesOf(l)) {
 			continue
@@ -207,8 +210,8 @@ func annotated(text []byte) (annotation, value []byte) {
 func (t *touching) function(l *logical) {
 	r := t.r
 	left, kept := l.mode == dropped, len(r.text)
-	defaults, annotations := expressions(r.bytesOf(l))
-	for _, expression := range defaults {
+	r.heads.read(r.bytesOf(l))
+	for _, expression := range r.heads.defaults {
 		t.touch(l, expression, false, "")
 	}
 	if len(r.text) > kept {
@@ -223,7 +226,7 @@ func (t *touching) function(l *logical) {
 			r.text = append(append(r.text, r.text[l.out:l.stop]...), ';')
 		}
 		before := len(r.text)
-		for _, expression := range annotations {
+		for _, expression := range r.heads.annotations {
 			t.touch(l, expression, true, "_:")
 		}
 		if len(r.text) == before {
@@ -234,7 +237,7 @@ func (t *touching) function(l *logical) {
 		r.touchedBy(l, kept)
 		return
 	}
-	for _, expression := range annotations {
+	for _, expression := range r.heads.annotations {
 		t.touch(l, expression, true, "")
 	}
 	if len(r.text) == kept {
@@ -287,14 +290,18 @@ func basesOf(text []byte) []byte {
 	return text[i+1 : max(i+1, bracketEnd(text, i)-1)] // the bracket may have no end
 }
 
-// expressions returns the defaults and the annotations of the head of a function.
-func expressions(text []byte) (defaults, annotations [][]byte) {
+// headParts are the expressions of the head of a function.
+type headParts struct{ defaults, annotations [][]byte }
+
+// read reads the head of a function.
+func (h *headParts) read(text []byte) {
+	h.defaults, h.annotations = h.defaults[:0], h.annotations[:0]
 	_, i := paramsOf(text)
 	if i < 0 {
-		return nil, nil
+		return
 	}
 	end, start := bracketEnd(text, i), -1
-	list := &annotations
+	list := &h.annotations
 	flush := func(i int) {
 		if start >= 0 {
 			*list = append(*list, text[start:i])
@@ -313,16 +320,16 @@ func expressions(text []byte) (defaults, annotations [][]byte) {
 		case classes[c] == clComment:
 			n := bytes.IndexByte(text[i:end], '\n')
 			if n < 0 {
-				return defaults, annotations
+				return
 			}
 			i += n
-		case c == '=' && (start < 0 || list == &annotations):
+		case c == '=' && (start < 0 || list == &h.annotations):
 			flush(i)
 			i++
-			start, list = i, &defaults
+			start, list = i, &h.defaults
 		case c == ':' && start < 0:
 			i++
-			start, list = i, &annotations
+			start, list = i, &h.annotations
 		case c == 'l' && nameEnd(text[:end], i) == i+len("lambda") && bytes.HasPrefix(text[i:], []byte("lambda")) && !parts[text[i-1]]:
 			i = lambdaBody(text[:end], i)
 		default:
@@ -341,9 +348,8 @@ func expressions(text []byte) (defaults, annotations [][]byte) {
 				i++
 			}
 		}
-		annotations = append(annotations, rest[2:min(i, len(rest))])
+		h.annotations = append(h.annotations, rest[2:min(i, len(rest))])
 	}
-	return defaults, annotations
 }
 
 // lambdaBody returns the index after the colon of a lambda at an index.
@@ -364,7 +370,7 @@ func lambdaBody(text []byte, i int) int {
 // importedModules returns the names that `import a`, `import a.b`, `import a as b` and `from a import b` bind in
 // the module.
 func (r *reducer) importedModules() [][]byte {
-	var names [][]byte
+	names := r.modules[:0]
 	for _, i := range r.imports {
 		text := r.bytesOf(&r.lines[i])
 		list, plain := bytes.CutPrefix(text, []byte("import"))
@@ -379,16 +385,21 @@ func (r *reducer) importedModules() [][]byte {
 				part, list = list[:n], list[n+1:]
 			}
 			name := bytes.TrimSpace(part)
-			if n := bytes.LastIndexAny(name, " \t"); n >= 0 {
-				name = name[n+1:] // after as
-			} else {
-				name, _, _ = bytes.Cut(name, []byte("."))
+			dot := len(name)
+			for n := len(name) - 1; n >= 0; n-- {
+				switch name[n] {
+				case ' ', '\t':
+					name, dot, n = name[n+1:], len(name)-n-1, -1 // after as
+				case '.':
+					dot = n
+				}
 			}
-			if len(name) > 0 {
+			if name = name[:dot]; len(name) > 0 {
 				names = append(names, name)
 			}
 		}
 	}
+	r.modules = names
 	return names
 }
 
