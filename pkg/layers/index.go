@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/imgcheck/imgcheck/internal/plain"
 	"github.com/imgcheck/imgcheck/pkg/elfdeps"
@@ -188,6 +189,9 @@ func (l *Layer) check() error {
 		if !dirs[p] {
 			return fmt.Errorf("is no index of a layer: %s is opaque and no directory", plain.Name(p))
 		}
+	}
+	if !slices.IsSorted(l.Whiteouts) || !slices.IsSorted(l.Opaque) {
+		return errors.New("is no index of a layer: its whiteouts are not sorted")
 	}
 	return nil
 }
