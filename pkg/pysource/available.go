@@ -37,9 +37,9 @@ const maxComparison = 24
 // findComparisons keeps the functions of the module that compare releases: they have
 // "version" in their name, and return True or False.
 func (r *reducer) findComparisons() {
-	for i := range r.lines {
+	for _, i := range r.sorted.returns {
 		l := &r.lines[i]
-		if l.kind != returnLine || l.fn < 0 || r.lines[l.fn].live == full {
+		if l.fn < 0 || r.lines[l.fn].live == full {
 			continue
 		}
 		switch d := &r.lines[l.fn]; string(bytes.TrimSpace(r.bytesOf(l)[len("return"):])) {
@@ -57,14 +57,14 @@ const maxCheck = 12
 // findChecks keeps the functions that consist of a try around calls, and that return True or False. The evaluation
 // does not believe that value: it does not know of each call whether it raises an exception.
 func (r *reducer) findChecks() {
-	for i := range r.lines {
+	for _, i := range r.sorted.tries {
 		l := &r.lines[i]
-		if l.kind != tryLine || l.fn < 0 || l.parent != l.fn || r.lines[l.fn].live == full {
+		if l.parent != l.fn || r.lines[l.fn].live == full {
 			continue
 		}
-		if d := &r.lines[l.fn]; d.kind == defLine && d.fn < 0 && d.flags&block != 0 && withoutArguments(r.bytesOf(d)) && r.checks(l.fn, int32(i)) {
+		if d := &r.lines[l.fn]; d.kind == defLine && d.fn < 0 && d.flags&block != 0 && withoutArguments(r.bytesOf(d)) && r.checks(l.fn, i) {
 			r.live(l.fn, stub)
-			for b := int32(i); b < d.after; b++ {
+			for b := i; b < d.after; b++ {
 				if r.lines[b].kind != returnLine {
 					r.keep(b, full)
 				}
@@ -119,9 +119,9 @@ func (r *reducer) checks(fn, try int32) bool {
 // imports or searches, has returned.
 func (r *reducer) answers() map[int32]bool {
 	var names map[int32]bool
-	for i := range r.lines {
+	for _, i := range r.sorted.module {
 		l := &r.lines[i]
-		if l.fn >= 0 || l.flags&inClass != 0 || l.flags&(assigns|calls) != assigns|calls || l.equal <= 0 {
+		if l.flags&inClass != 0 || l.flags&(assigns|calls) != assigns|calls || l.equal <= 0 {
 			continue
 		}
 		text := r.bytesOf(l)

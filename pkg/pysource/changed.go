@@ -39,6 +39,7 @@ func (r *reducer) appendChanged(out []byte) []byte {
 				return true
 			})
 		case l.mode != dropped:
+		case l.flags&assigns == 0 && len(collections) == 0:
 		case l.kind == other || l.kind == delLine:
 			if name := attributeSet(l, r.bytesOf(l)); name != nil {
 				if id, ok := r.ids.find(name); ok && r.keptVariable(id) {
@@ -85,9 +86,9 @@ func (r *reducer) leavesOut(fn int32, name []byte) bool {
 // collections returns the variables that kept lines of the module bind to what may be changed, such as a list.
 func (r *reducer) collections() map[int32]bool {
 	var all map[int32]bool
-	for i := range r.lines {
+	for _, i := range r.sorted.module {
 		l := &r.lines[i]
-		if l.fn >= 0 || l.mode == dropped || l.flags&(inClass|assigns) != assigns || l.kind != other {
+		if l.mode == dropped || l.flags&(inClass|assigns) != assigns || l.kind != other {
 			continue
 		}
 		text := r.bytesOf(l)

@@ -8,25 +8,26 @@ import "bytes"
 // that a decorator makes a command (click, typer), and how a group of click finds its commands.
 func (r *reducer) findEntries() {
 	done := map[int32]bool{} // classes that keepCommand has read
-	for i := range r.lines {
+	for _, i := range r.sorted.defined {
 		l := &r.lines[i]
 		switch {
-		case l.kind == defLine && l.flags&block != 0:
-			switch name := definedName(r.bytesOf(l)); {
-			case l.fn < 0 && l.flags&inClass == 0:
-				if entryNames.has(name) || l.deco >= 0 && r.isCommand(l.deco, int32(i)) {
-					r.live(int32(i), full)
-				}
-			case l.flags&inClass != 0 && l.parent >= 0 && string(name) == "get_command" && isGroup(r.bytesOf(&r.lines[l.parent])):
-				r.keepCalled(l.parent, int32(i))
-				r.keepInit(l.parent)
+		case l.kind == classLine:
+			if r.isServer(r.bytesOf(l)) {
+				r.keepServer(i)
 			}
-		case l.flags&parses != 0 && l.fn >= 0:
-			r.live(l.fn, full)
-			r.keepCommand(l.fn, done)
-		case l.kind == classLine && r.isServer(r.bytesOf(l)):
-			r.keepServer(int32(i))
+		case l.flags&block == 0:
+		case l.fn < 0 && l.flags&inClass == 0:
+			if entryNames.has(definedName(r.bytesOf(l))) || l.deco >= 0 && r.isCommand(l.deco, i) {
+				r.live(i, full)
+			}
+		case l.flags&inClass != 0 && l.parent >= 0 && string(definedName(r.bytesOf(l))) == "get_command" && isGroup(r.bytesOf(&r.lines[l.parent])):
+			r.keepCalled(l.parent, i)
+			r.keepInit(l.parent)
 		}
+	}
+	for _, i := range r.sorted.parses {
+		r.live(r.lines[i].fn, full)
+		r.keepCommand(r.lines[i].fn, done)
 	}
 }
 

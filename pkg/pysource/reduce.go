@@ -96,9 +96,9 @@ type reducer struct {
 	names   []symbol
 	binds   []binding
 	uses    []usage
-	queue   []int32         // lines to keep
-	calls   []localCall     // of functions of the file, in functions
-	imports []int32         // lines of the module that import
+	queue   []int32     // lines to keep
+	calls   []localCall // of functions of the file, in functions
+	sorted  sortedLines
 	fresh   []int32         // names of functions that have become live
 	seen    map[string]bool // decorators that are kept
 	text    []byte          // of kept lines
@@ -143,17 +143,17 @@ func (r *reducer) reduce(src []byte) []byte {
 	if r.open && partial == "" {
 		partial = "a string or a bracket is not closed"
 	}
+	r.sortLines()
 	r.bindModule()
 	r.readTypes()
 	r.findHot()
-	for i := range r.lines {
+	for _, i := range r.sorted.module {
 		l := &r.lines[i]
 		switch {
-		case l.fn >= 0:
 		case l.flags&assigns != 0 && (isBuild(r.bytesOf(l)) || namesModules(r.bytesOf(l))):
-			r.decide(int32(i), matters)
-		case r.runs(int32(i), l):
-			r.keep(int32(i), full)
+			r.decide(i, matters)
+		case r.runs(i, l):
+			r.keep(i, full)
 		}
 	}
 	r.processAll()
@@ -226,16 +226,56 @@ func (r *reducer) id(name []byte) int32 {
 	return id
 }
 
+// sortedLines are the lines of some kinds, each in the order of the source.
+type sortedLines struct {
+	module  []int32 // outside of functions
+	imports []int32 // of these
+	defined []int32 // functions and classes, wherever they stand
+	returns []int32
+	tries   []int32 // in functions
+	places  []int32 // lines of functions with a word that says where a file is
+	parses  []int32 // lines of functions that read a command line
+}
+
+// sortLines fills sorted.
+func (r *reducer) sortLines() {
+	s := &r.sorted
+	*s = sortedLines{s.module[:0], s.imports[:0], s.defined[:0], s.returns[:0], s.tries[:0], s.places[:0], s.parses[:0]}
+	for i := range r.lines {
+		l, i := &r.lines[i], int32(i)
+		switch l.kind {
+		case defLine, classLine:
+			s.defined = append(s.defined, i)
+		case returnLine:
+			s.returns = append(s.returns, i)
+		case tryLine:
+			if l.fn >= 0 {
+				s.tries = append(s.tries, i)
+			}
+		case importLine:
+			if l.fn < 0 {
+				s.imports = append(s.imports, i)
+			}
+		}
+		switch {
+		case l.fn < 0:
+			s.module = append(s.module, i)
+		case l.flags&(place|parses) != 0:
+			if l.flags&place != 0 {
+				s.places = append(s.places, i)
+			}
+			if l.flags&parses != 0 {
+				s.parses = append(s.parses, i)
+			}
+		}
+	}
+}
+
 // bindModule records the names that the module's lines bind, and all functions and classes.
 func (r *reducer) bindModule() {
-	r.imports = r.imports[:0]
 	for i := range r.lines {
-		l := &r.lines[i]
-		if l.fn < 0 || l.kind == defLine || l.kind == classLine {
+		if l := &r.lines[i]; l.fn < 0 || l.kind == defLine || l.kind == classLine {
 			r.bind(int32(i))
-		}
-		if l.kind == importLine && l.fn < 0 {
-			r.imports = append(r.imports, int32(i))
 		}
 	}
 }
@@ -530,9 +570,9 @@ func (r *reducer) findHot() {
 			r.findFinder(int32(i), l)
 		}
 	}
-	for i := range r.lines {
+	for _, i := range r.sorted.defined {
 		if l := &r.lines[i]; l.kind == classLine && l.fn < 0 && bytes.Contains(r.bytesOf(l), []byte("ModuleType")) {
-			r.keepInit(int32(i)) // a module may put an object of the class into sys.modules, and others import its attributes
+			r.keepInit(i) // a module may put an object of the class into sys.modules, and others import its attributes
 		}
 	}
 	r.findPlaces()
@@ -568,8 +608,14 @@ func (r *reducer) findFinder(i int32, l *logical) {
 // library, and those that call them: other modules open what they return.
 func (r *reducer) findPlaces() {
 	some := false
-	for i := range r.lines {
-		if l := &r.lines[i]; l.fn >= 0 && (l.flags&place != 0 || r.returnsLibrary(l)) && r.returnsPlace(l.fn) {
+	for _, i := range r.sorted.places {
+		if l := &r.lines[i]; r.returnsPlace(l.fn) {
+			r.keepPlace(l.fn)
+			some = true
+		}
+	}
+	for _, i := range r.sorted.returns {
+		if l := &r.lines[i]; l.fn >= 0 && r.returnsLibrary(l) && r.returnsPlace(l.fn) {
 			r.keepPlace(l.fn)
 			some = true
 		}
@@ -613,11 +659,8 @@ func (r *reducer) returnsPlace(fn int32) bool {
 	return false
 }
 
-// returnsLibrary reports whether a line returns the name of a library.
+// returnsLibrary reports whether a return returns the name of a library.
 func (r *reducer) returnsLibrary(l *logical) bool {
-	if l.kind != returnLine {
-		return false
-	}
 	text := r.bytesOf(l)
 	return bytes.HasSuffix(text, []byte(".so'")) || bytes.HasSuffix(text, []byte(`.so"`))
 }
@@ -625,10 +668,10 @@ func (r *reducer) returnsLibrary(l *logical) bool {
 // findTexts keeps the functions of the module that return the text of the exception for an
 // import that failed (cupy's _diagnose_import_error): other modules raise it.
 func (r *reducer) findTexts() {
-	for i := range r.lines {
-		if l := &r.lines[i]; l.kind == defLine && l.fn < 0 && l.flags&inClass == 0 && explainsImport(definedName(r.bytesOf(l))) && r.returnsPlace(int32(i)) {
+	for _, i := range r.sorted.defined {
+		if l := &r.lines[i]; l.kind == defLine && l.fn < 0 && l.flags&inClass == 0 && explainsImport(definedName(r.bytesOf(l))) && r.returnsPlace(i) {
 			l.flags |= says
-			r.keepPlace(int32(i))
+			r.keepPlace(i)
 		}
 	}
 }
@@ -758,7 +801,7 @@ func (r *reducer) findCalls(line int32, text []byte) {
 // properties returns the names of methods that run where an attribute is read.
 func (r *reducer) properties() map[int32]bool {
 	var list map[int32]bool
-	for i := range r.lines {
+	for _, i := range r.sorted.defined {
 		l := &r.lines[i]
 		if l.kind != defLine || l.flags&inClass == 0 || i == 0 || r.lines[i-1].kind != decorator || !isProperty(r.bytesOf(&r.lines[i-1])) {
 			continue
@@ -781,6 +824,9 @@ func isProperty(text []byte) bool {
 
 // findReads records the reads of properties of self on a line, as calls.
 func (r *reducer) findReads(line int32, text []byte, properties map[int32]bool) {
+	if !r.mayRead(text, properties) {
+		return
+	}
 	eachName(text, func(name []byte, at int) bool {
 		if !bytes.HasSuffix(text[:at], []byte("self.")) {
 			return true
@@ -791,6 +837,20 @@ func (r *reducer) findReads(line int32, text []byte, properties map[int32]bool) 
 		}
 		return true
 	})
+}
+
+// mayRead reports whether a text has the name of a property after `self.`, perhaps in a string.
+func (r *reducer) mayRead(text []byte, properties map[int32]bool) bool {
+	for {
+		n := bytes.Index(text, []byte("self."))
+		if n < 0 {
+			return false
+		}
+		text = text[n+len("self."):]
+		if id, ok := r.ids.find(text[:nameEnd(text, 0)]); ok && properties[id] {
+			return true
+		}
+	}
 }
 
 // ownCall reports whether the name at an index is not an attribute, or one of self or cls.
@@ -1337,13 +1397,13 @@ func (r *reducer) keepTried(try int32) {
 // bound.
 func (r *reducer) keepTriedNames() {
 	var global map[string]bool
-	for i := range r.lines {
+	for _, i := range r.sorted.module {
 		l := &r.lines[i]
-		if l.kind != tryLine || l.fn >= 0 || l.flags&inClass != 0 || l.mode == dropped || !r.goesOn(int32(i)) {
+		if l.kind != tryLine || l.flags&inClass != 0 || l.mode == dropped || !r.goesOn(i) {
 			continue
 		}
 		after := false
-		for j := int32(i) + 1; j < l.after; j++ {
+		for j := i + 1; j < l.after; j++ {
 			b := &r.lines[j]
 			switch {
 			case b.fn >= 0 || b.flags&inClass != 0:
@@ -1359,7 +1419,7 @@ func (r *reducer) keepTriedNames() {
 				if global == nil {
 					global = r.globalNames()
 				}
-				if name := r.onlyName(b); name != nil && !global[string(name)] && r.boundWithin(name, int32(i), l.after) {
+				if name := r.onlyName(b); name != nil && !global[string(name)] && r.boundWithin(name, i, l.after) {
 					b.out = int32(len(r.text))
 					r.text = append(append(r.text, name...), "=?"...)
 					b.stop, b.mode = int32(len(r.text)), full
@@ -1783,9 +1843,9 @@ func (r *reducer) appendNames(out []byte) []byte {
 	start := len(out)
 	out = append(append(out, namesMark...), r.mayBind...)
 	var defined [][]byte // by class statements
-	for i := range r.lines {
+	for _, i := range r.sorted.module {
 		l := &r.lines[i]
-		if l.fn >= 0 || l.flags&inClass != 0 || l.mode != dropped && !l.short && !(l.flags&assigns != 0 && r.text[l.out] == '?') {
+		if l.flags&inClass != 0 || l.mode != dropped && !l.short && !(l.flags&assigns != 0 && r.text[l.out] == '?') {
 			continue
 		}
 		text := r.bytesOf(l)

@@ -22,17 +22,17 @@ func (r *reducer) keepTouched() []note {
 		return nil
 	}
 	t := touching{r: r, modules: modules, later: r.annotatesLater()}
-	for i := range r.lines {
+	for _, i := range r.sorted.module {
 		if len(t.values)+len(t.annotations) == maxTouched {
 			break
 		}
 		l := &r.lines[i]
-		if l.fn >= 0 || l.kind != other && l.kind != defLine && l.kind != classLine || !t.mayAdd(l, r.bytesOf(l)) {
+		if l.kind != other && l.kind != defLine && l.kind != classLine || !t.mayAdd(l, r.bytesOf(l)) {
 			continue
 		}
 		switch kept := len(r.text); l.kind {
 		case other:
-			t.variable(l, int32(i))
+			t.variable(l, i)
 		case classLine:
 			if l.mode != dropped || l.parent >= 0 {
 				continue // its bases are kept, or it is one of the names that a try binds
@@ -149,7 +149,7 @@ func annotates(text []byte, i int) bool {
 
 // annotatesLater reports whether the file has `from __future__ import annotations` (PEP 563).
 func (r *reducer) annotatesLater() bool {
-	for _, i := range r.imports {
+	for _, i := range r.sorted.imports {
 		if text := r.bytesOf(&r.lines[i]); bytes.Contains(text, []byte("__future__")) && bytes.Contains(text, []byte("annotations")) {
 			return true
 		}
@@ -371,7 +371,7 @@ func lambdaBody(text []byte, i int) int {
 // the module.
 func (r *reducer) importedModules() [][]byte {
 	names := r.modules[:0]
-	for _, i := range r.imports {
+	for _, i := range r.sorted.imports {
 		text := r.bytesOf(&r.lines[i])
 		list, plain := bytes.CutPrefix(text, []byte("import"))
 		if !plain {

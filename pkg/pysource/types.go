@@ -70,7 +70,7 @@ func (r *reducer) readTypes() {
 	}
 	t := typeReader{r: r}
 	t.later = r.annotatesLater()
-	for _, i := range r.imports {
+	for _, i := range r.sorted.imports {
 		l := &r.lines[i]
 		text := r.bytesOf(l)
 		switch {
@@ -80,7 +80,7 @@ func (r *reducer) readTypes() {
 			t.abstract = abstractNames(text)
 		}
 	}
-	for i := range r.lines {
+	for _, i := range r.sorted.module {
 		l := &r.lines[i]
 		switch l.kind {
 		case defLine, classLine, decorator, other:
@@ -88,10 +88,13 @@ func (r *reducer) readTypes() {
 			continue
 		}
 		text := r.bytesOf(l)
-		if t.later && (l.kind == defLine || l.kind == other) { // annotations need no second look
+		switch { // annotations that are not evaluated need no second look
+		case t.later && l.kind == other:
 			text = text[l.equal:]
+		case t.later && l.kind == defLine:
+			_, text, _ = bytes.Cut(text, []byte("="))
 		}
-		if l.fn >= 0 || !t.mayLack(text) || !r.always(l) {
+		if !t.mayLack(text) || !r.always(l) {
 			continue
 		}
 		if t.statement(l); t.found {
@@ -152,7 +155,13 @@ func (t *typeReader) statement(l *logical) {
 			text += "pass"
 		}
 	}
-	list, _ := lex(text+"\n", false, nil)
+	room := tokens.Get().(*[]token)
+	list, _ := lex(text+"\n", false, *room)
+	defer func() {
+		clear(list) // they hold the text
+		*room = list[:0]
+		tokens.Put(room)
+	}()
 	p := &parser{tokens: list, src: text, annotations: []Expr{}}
 	var body []Stmt
 	for !p.is(tokEOF) {
