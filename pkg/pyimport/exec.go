@@ -95,7 +95,7 @@ func (r *Run) exec(s pysource.Stmt) flow {
 	case *pysource.Scope:
 		r.declare(s)
 	case *pysource.Match:
-		r.execMatch(s)
+		return r.execMatch(s)
 	case *pysource.Simple:
 		switch s.Word {
 		case "break":
@@ -355,13 +355,75 @@ func isScalar(v value) bool {
 	return false
 }
 
-// execMatch executes a match statement: each case may run.
-func (r *Run) execMatch(s *pysource.Match) {
-	v := r.eval(s.Subject)
-	for _, c := range s.Cases {
-		r.either(fmt.Sprintf("match %s: case %s", exprText(s.Subject), shorten(c.Pattern)), func() flow { return r.block(c.Body) }, func() flow { return next })
+// execMatch executes a match statement. After a case of which it is not known whether it runs, a later one may run
+// as well.
+func (r *Run) execMatch(s *pysource.Match) flow {
+	same := isSteady(s.Subject)
+	if !same {
+		r.eval(s.Subject)
 	}
-	_ = v
+	earlier := false // an earlier case may have run
+	for _, c := range s.Cases {
+		if r.raised != nil || r.stop != "" {
+			break
+		}
+		is, known, end := false, false, func() {}
+		if cond := caseCondition(s.Subject, c); cond != nil && (same || c.Pattern == "_") {
+			is, known, end = r.decide(cond, haveRaise(c.Body))
+		}
+		switch {
+		case r.raised != nil || r.stop != "" || known && !is:
+			end()
+			continue
+		case known && !earlier:
+			defer end()
+			return r.block(c.Body)
+		}
+		earlier = true
+		r.either(fmt.Sprintf("match %s: case %s", exprText(s.Subject), shorten(c.Pattern)), func() flow { return r.block(c.Body) }, func() flow { return next })
+		end()
+		if known {
+			break
+		}
+	}
+	return next
+}
+
+// isSteady reports whether an expression has the same value each time: a constant, a name, or an attribute of such.
+func isSteady(x pysource.Expr) bool {
+	switch x := x.(type) {
+	case *pysource.Const, *pysource.Name:
+		return true
+	case *pysource.Attr:
+		return isSteady(x.Value)
+	}
+	return false
+}
+
+// caseCondition returns the condition under which a pattern takes a value, or nil if it is not known.
+func caseCondition(subject pysource.Expr, c pysource.Case) pysource.Expr {
+	var list []pysource.Expr
+	if c.Pattern == "_" {
+		list = append(list, &pysource.Const{Value: true})
+	}
+	for _, v := range c.Values {
+		op := "=="
+		if k, ok := v.(*pysource.Const); ok && (k.Value == nil || k.Value == true || k.Value == false) {
+			op = "is"
+		}
+		list = append(list, &pysource.Compare{First: subject, Ops: []string{op}, Rest: []pysource.Expr{v}})
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	cond := list[0]
+	if len(list) > 1 {
+		cond = &pysource.BoolOp{Op: "or", Values: list}
+	}
+	if c.Guard != nil {
+		cond = &pysource.BoolOp{Op: "and", Values: []pysource.Expr{cond, c.Guard}}
+	}
+	return cond
 }
 
 // declare notes global and nonlocal names.

@@ -662,7 +662,8 @@ func (p *parser) match(line Pos) Stmt {
 func (p *parser) matchCase() Case {
 	start := p.at
 	if p.accept("case") {
-		c := Case{Pattern: p.pattern()}
+		c := Case{Values: p.patternValues()}
+		c.Pattern = p.pattern()
 		if p.accept("if") {
 			c.Guard = p.named()
 		}
@@ -674,6 +675,63 @@ func (p *parser) matchCase() Case {
 		return Case{Pattern: "?", Body: p.badLine(nil)}
 	}
 	return Case{Pattern: "?", Body: p.statement(nil)}
+}
+
+// patternValues returns the values of a pattern that consists of literals and dotted names, or nil. It reads no
+// token.
+func (p *parser) patternValues() []Expr {
+	start := p.at
+	defer func() { p.at = start }()
+	var list []Expr
+	for {
+		e := p.patternValue()
+		if e == nil {
+			return nil
+		}
+		list = append(list, e)
+		switch {
+		case p.isOp(":"), p.isOp("if"):
+			return list
+		case !p.isOp("|"):
+			return nil
+		}
+		p.at++
+	}
+}
+
+func (p *parser) patternValue() Expr {
+	minus := p.isOp("-")
+	if minus {
+		p.at++
+	}
+	switch t := p.tok(); {
+	case t.kind == tokNumber:
+		p.at++
+		if e := number(t.text); !minus {
+			return e
+		} else if _, ok := e.(*Const); ok {
+			return &Unary{"-", e}
+		}
+	case minus:
+	case t.kind == tokString:
+		if e, ok := p.strings().(*Const); ok {
+			return e
+		}
+	case t.kind == tokName:
+		e := p.atom()
+		if _, name := e.(*Name); name && !p.isOp(".") {
+			return nil // it takes any value
+		}
+		for p.isOp(".") {
+			if p.at++; p.tok().kind != tokName {
+				return nil
+			}
+			e = &Attr{e, p.tok().text}
+			p.at++
+		}
+		return e
+	}
+	return nil
 }
 
 // pattern skips a pattern and returns its text. Only its tokens are checked.

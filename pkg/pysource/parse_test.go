@@ -31,8 +31,18 @@ func TestParse(t *testing.T) {
 		}},
 		{"soft keywords", "match = type = 1\nmatch x:\n  case [a, *b] if a: import c\ntype X[T] = int\n", []Stmt{
 			&Assign{1, []Expr{&Name{"match"}, &Name{"type"}}, "", &Const{int64(1)}, nil},
-			&Match{2, &Name{"x"}, []Case{{"[a,*b]", &Name{"a"}, []Stmt{&Import{3, []Alias{{"c", ""}}}}}}},
+			&Match{2, &Name{"x"}, []Case{{"[a,*b]", nil, &Name{"a"}, []Stmt{&Import{3, []Alias{{"c", ""}}}}}}},
 			&Assign{4, []Expr{&Name{"X"}}, "", &BadExpr{"type"}, nil},
+		}},
+		{"cases", "match x:\n  case 'a' 'b' | -1 | None if y: pass\n  case ssl.NONE: pass\n  case a | 'b': pass\n  case f'a': pass\n  case 'a' as b: pass\n  case _: pass\n", []Stmt{
+			&Match{1, &Name{"x"}, []Case{
+				{"'a''b'|-1|None", []Expr{&Const{"ab"}, &Unary{"-", &Const{int64(1)}}, &Const{nil}}, &Name{"y"}, []Stmt{&Simple{2, "pass"}}},
+				{"ssl.NONE", []Expr{&Attr{&Name{"ssl"}, "NONE"}}, nil, []Stmt{&Simple{3, "pass"}}},
+				{"a|'b'", nil, nil, []Stmt{&Simple{4, "pass"}}},
+				{"f'a'", nil, nil, []Stmt{&Simple{5, "pass"}}},
+				{"'a'asb", nil, nil, []Stmt{&Simple{6, "pass"}}},
+				{"_", nil, nil, []Stmt{&Simple{7, "pass"}}},
+			}},
 		}},
 		{"a reduced text", reducedMark + "\nimport a#7\nimport b\nf(a,?)#20\nx=?\ndef g(?):return ?\n#: y z\n", []Stmt{
 			&Assign{0, []Expr{&Name{"y"}, &Name{"z"}}, "", &BadExpr{"?"}, nil},

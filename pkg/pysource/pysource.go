@@ -153,7 +153,7 @@ type (
 		Global bool
 		Names  []string
 	}
-	// Match is `match subject`. Patterns are not evaluated: any case may run, or none.
+	// Match is `match subject`.
 	Match struct {
 		Pos
 		Subject Expr
@@ -184,9 +184,11 @@ type Handler struct {
 // WithItem is one context of a with statement. Target may be nil.
 type WithItem struct{ Context, Target Expr }
 
-// Case is one case of a match statement.
+// Case is one case of a match statement. Values are those that a pattern compares with, as in
+// `case "a" | ssl.CERT_NONE:`; of other patterns, only the text is known.
 type Case struct {
 	Pattern string
+	Values  []Expr
 	Guard   Expr
 	Body    []Stmt
 }
