@@ -1097,8 +1097,11 @@ func (r *Run) listed(from string, v value, name string) (w value, ok bool) {
 		if spec == nil && !loaded {
 			other, _ = r.askImporters(full)
 		}
-		if spec != nil || loaded || other != nil {
+		switch {
+		case spec != nil || loaded || other != nil && m.names.open == "":
 			return r.importModule(full), true
+		case other != nil: // which Python asks only if the module has no such name
+			return r.mayImport(full, "the names of "+m.name), true
 		}
 	}
 	if m.names.open != "" && !r.lacksSubmodule(m, name) && !r.lostPart(m, name) && !r.listsRefused(m, name) && !r.releaseLacks(m, name) {
@@ -1128,7 +1131,12 @@ func (r *Run) behind(m *module, name string, w value) value {
 	if spec, _ := r.find(full, search); spec == nil {
 		return nil
 	}
-	r.tries = append(r.tries, tryLevel{all: true, names: "the __getattr__ of " + m.name, depth: r.nesting})
+	return r.mayImport(full, "the __getattr__ of "+m.name)
+}
+
+// mayImport imports a module instead of which a name may have another value. That it fails is not sure.
+func (r *Run) mayImport(full, because string) value {
+	r.tries = append(r.tries, tryLevel{all: true, names: because, depth: r.nesting})
 	v := r.importModule(full)
 	r.tries = r.tries[:len(r.tries)-1]
 	if r.raised != nil {

@@ -28,6 +28,7 @@ func (r *reducer) keepHooks(fn int32) {
 		}
 		if isCall {
 			if text := r.bytesOf(l); imported[string(text[:nameEnd(text, 0)])] {
+				r.keepEnds(i)
 				r.keep(i, full)
 			}
 			continue
@@ -97,6 +98,7 @@ func (r *reducer) keepMethods(loop int32, target []byte) {
 		text := r.bytesOf(l)
 		if l.kind == other && l.fn == r.lines[loop].fn && l.flags&calls != 0 &&
 			bytes.HasPrefix(text, target) && len(text) > len(target) && text[len(target)] == '.' {
+			r.keepEnds(i)
 			r.keep(i, full)
 		}
 	}

@@ -770,9 +770,20 @@ func (r *reducer) findCallers() {
 		r.fresh = r.fresh[:len(r.fresh)-1]
 		for c := s.call; c >= 0; c = r.calls[c].next {
 			r.live(r.lines[r.calls[c].line].fn, stub)
+			r.keepEnds(r.calls[c].line)
 			r.keep(r.calls[c].line, full)
 		}
 		s.call = -1
+	}
+}
+
+// keepEnds keeps the lines before a line of a function by which the function may end.
+func (r *reducer) keepEnds(line int32) {
+	fn := r.lines[line].fn
+	for i := fn + 1; i < line; i++ {
+		if l := &r.lines[i]; l.fn == fn && (l.kind == returnLine || l.kind == raiseLine) {
+			r.keep(i, stub)
+		}
 	}
 }
 

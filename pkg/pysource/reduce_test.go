@@ -680,7 +680,9 @@ def preload():
 `, `import importlib,ctypes
 NAMES={"cuda":["jax_cuda13_plugin","jax_cuda12_plugin"],}
 def get(plugin_name,submodule_name):#5
- return maybe([f".{plugin_name}"]+NAMES[plugin_name],submodule_name)#8
+ if plugin_name not in NAMES:
+  raise ValueError(f"Unknown plugin: {plugin_name}")
+ return maybe([f".{plugin_name}"]+NAMES[plugin_name],submodule_name)
  return ?
 def maybe(names,submodule_name):#9
  for name in names:
