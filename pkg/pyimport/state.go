@@ -2,6 +2,7 @@ package pyimport
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -209,6 +210,7 @@ type names struct {
 	modules bool
 	// changed are the variables of a module that may have another value than here, and why.
 	changed map[string]change
+	shared  bool // a snapshot has m, too
 }
 
 func (r *Run) newNames() *names { return &names{mark: r.born(), m: map[string]value{}} }
@@ -225,10 +227,18 @@ func (r *Run) set(n *names, name string, v value) {
 }
 
 func (n *names) put(name string, v value) {
+	n.own()
 	if _, ok := n.m[name]; !ok {
 		n.order = append(n.order, name)
 	}
 	n.m[name] = v
+}
+
+// own copies what snapshots share, before it is changed.
+func (n *names) own() {
+	if n.shared {
+		n.m, n.shared = maps.Clone(n.m), false
+	}
 }
 
 // unset deletes a name.
@@ -237,6 +247,7 @@ func (r *Run) unset(n *names, name string) {
 		return
 	}
 	r.change(n)
+	n.own()
 	delete(n.m, name)
 	n.order = slices.DeleteFunc(slices.Clone(n.order), func(s string) bool { return s == name })
 }
@@ -267,20 +278,13 @@ type namesState struct {
 }
 
 func (n *names) snapshot() any {
-	m := make(map[string]value, len(n.m))
-	for k, v := range n.m {
-		m[k] = v
-	}
-	return namesState{m, slices.Clone(n.order), n.open, n.stars}
+	n.shared, n.order = true, slices.Clip(n.order)
+	return namesState{n.m, n.order, n.open, n.stars}
 }
 
 func (n *names) restore(s any) {
 	t := s.(namesState)
-	n.m, n.order, n.open = make(map[string]value, len(t.m)), slices.Clone(t.order), t.open
-	n.stars = t.stars
-	for k, v := range t.m {
-		n.m[k] = v
-	}
+	n.m, n.shared, n.order, n.open, n.stars = t.m, true, t.order, t.open, t.stars
 }
 
 func (n *names) join(r *Run, a, b any, why *unknown) {
@@ -393,9 +397,10 @@ func joinItems(r *Run, a, b []value, why *unknown) []value {
 // dict is a dict with known hashable keys, in the order of insertion.
 type dict struct {
 	mark
-	pairs []pair
-	index map[string]int
-	open  bool // may have other keys
+	pairs  []pair
+	index  map[string]int
+	open   bool // may have other keys
+	shared bool // a snapshot has pairs and index, too
 }
 
 type pair struct {
@@ -425,6 +430,7 @@ func (r *Run) setKey(d *dict, key, v value) {
 		d.open = true
 		return
 	}
+	d.own()
 	if i, ok := d.index[h]; ok {
 		d.pairs[i].value = v
 		return
@@ -441,6 +447,7 @@ func (r *Run) unsetKey(d *dict, key value) {
 		d.open = true
 		return
 	}
+	d.own()
 	d.pairs = slices.DeleteFunc(d.pairs, func(p pair) bool { return p.hash == h })
 	d.reindex()
 }
@@ -452,34 +459,41 @@ func (d *dict) reindex() {
 	}
 }
 
+// own copies what snapshots share, before it is changed.
+func (d *dict) own() {
+	if d.shared {
+		d.pairs, d.index, d.shared = slices.Clone(d.pairs), maps.Clone(d.index), false
+	}
+}
+
 type dictState struct {
 	pairs []pair
+	index map[string]int
 	open  bool
 }
 
-func (d *dict) snapshot() any { return dictState{slices.Clone(d.pairs), d.open} }
+func (d *dict) snapshot() any {
+	d.shared = true
+	return dictState{d.pairs, d.index, d.open}
+}
 
 func (d *dict) restore(s any) {
 	t := s.(dictState)
-	d.pairs, d.open = slices.Clone(t.pairs), t.open
-	d.reindex()
+	d.pairs, d.index, d.open, d.shared = t.pairs, t.index, t.open, true
 }
 
 func (d *dict) join(r *Run, a, b any, why *unknown) {
 	x, y := a.(dictState), b.(dictState)
-	other := map[string]value{}
-	for _, p := range y.pairs {
-		other[p.hash] = p.value
-	}
 	d.restore(a)
 	d.open = x.open || y.open
 	both := 0
-	for i, p := range d.pairs {
-		v, ok := other[p.hash]
+	for i, p := range x.pairs {
+		k, ok := y.index[p.hash]
 		if ok {
 			both++
 		}
-		if !ok || !r.same(v, p.value) {
+		if !ok || !r.same(y.pairs[k].value, p.value) {
+			d.own()
 			d.pairs[i].value = why
 			d.open = d.open || !ok
 		}
