@@ -23,8 +23,10 @@ type finder struct {
 	builtins   map[string]bool
 	loaders    []loader
 
-	mu   sync.Mutex
-	dirs map[string]*entry // by text
+	mu       sync.Mutex
+	dirs     map[string]*entry // by text
+	absolute map[string]*entry // by the text in a search path
+	packages map[string]*Spec  // that Resolve has found, by name
 
 	sketched sync.Once
 	isSketch bool // see partial
@@ -42,7 +44,7 @@ type loader struct {
 func (b *boot) newFinder() *finder {
 	f := &finder{
 		files: b.files, hooks: b.hooks, minor: b.Minor, noBuiltins: b.noBuiltins, stdlib: b.StdLib, cwd: b.o.Cwd, sysPath: b.SysPath,
-		builtins: map[string]bool{}, dirs: map[string]*entry{},
+		builtins: map[string]bool{}, dirs: map[string]*entry{}, absolute: map[string]*entry{}, packages: map[string]*Spec{},
 	}
 	for _, name := range b.Builtins {
 		f.builtins[name] = true
@@ -56,7 +58,8 @@ func (b *boot) newFinder() *finder {
 
 // entry is a directory or zip file of a search path.
 type entry struct {
-	path  string
+	at    string // its text, absolute
+	path  string // without what is in a zip file
 	names map[string]layers.Type // of a directory; nil if it is none
 	stems map[string]bool        // the names up to their first dot
 	zip   *zipDir                // of a zip file
@@ -71,6 +74,10 @@ const maxDirs = 1 << 16 // directories that are remembered
 func (f *finder) entry(p string) *entry {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.listed(p)
+}
+
+func (f *finder) listed(p string) *entry {
 	if e, ok := f.dirs[p]; ok {
 		return e
 	}
@@ -81,9 +88,23 @@ func (f *finder) entry(p string) *entry {
 	return e
 }
 
+// onSearch returns the directory or zip file of an entry of a search path, which may be relative.
+func (f *finder) onSearch(p string) *entry {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e, ok := f.absolute[p]
+	if !ok {
+		e = f.listed(abs(f.cwd, p))
+		if len(f.absolute) < maxDirs {
+			f.absolute[p] = e
+		}
+	}
+	return e
+}
+
 // open lists a directory or a zip file.
 func (f *finder) open(p string) *entry {
-	e := &entry{path: p}
+	e := &entry{at: p, path: p}
 	at, _, ok := f.fs.Lookup(p)
 	switch {
 	case !ok:
@@ -301,7 +322,7 @@ func (f *finder) onPath(name string, search []string) *Spec {
 			s.Search = append(s.Search, portion...)
 			continue
 		}
-		found, why := f.inEntry(name, tail, abs(f.cwd, p))
+		found, why := f.inEntry(name, tail, f.onSearch(p))
 		if doubt == "" {
 			doubt = why
 		}
@@ -344,8 +365,7 @@ func (f *finder) placeholder(p, name string) (portion []string, ok bool) {
 // inEntry finds a module in one path entry (FileFinder.find_spec,
 // zipimporter.find_spec). It also returns the reason why the entry may have a module
 // that is not known, or "".
-func (f *finder) inEntry(name, tail, p string) (s *Spec, doubt string) {
-	e := f.entry(p)
+func (f *finder) inEntry(name, tail string, e *entry) (s *Spec, doubt string) {
 	switch {
 	case e.zip != nil:
 		return e.inZip(name, tail, f.minor), e.doubt
@@ -359,7 +379,7 @@ func (f *finder) inEntry(name, tail, p string) (s *Spec, doubt string) {
 	if !e.stems[tail] {
 		return nil, doubt
 	}
-	base := p + "/" + tail
+	base := e.at + "/" + tail
 	namespace := false
 	if f.dirIn(e, tail) {
 		pkg := f.entry(base)
@@ -399,21 +419,42 @@ func (f *finder) doubt(e *entry, tail string) string {
 // Resolve finds a dotted name from the top. It finds each package on the way in the search
 // locations that the package above has before its code runs.
 func (in *Interpreter) Resolve(name string) *Spec {
-	at, rest, deeper := strings.Cut(name, ".")
-	s := in.find.find(at, nil)
-	for deeper && s.Kind != Missing {
-		above := s
-		at, rest, deeper = strings.Cut(rest, ".")
+	s := *in.find.resolve(name)
+	s.Search = slices.Clone(s.Search)
+	return &s
+}
+
+// resolve is [Interpreter.Resolve]. The caller does not change the result.
+func (f *finder) resolve(name string) *Spec {
+	f.mu.Lock()
+	s := f.packages[name]
+	f.mu.Unlock()
+	if s != nil {
+		return s
+	}
+	if up, _, below := cutLast(name); !below {
+		s = f.find(name, nil)
+	} else if above := f.resolve(up); above.Kind == Missing {
+		s = &Spec{}
+		*s = *above
+	} else {
 		search := above.Search
 		if search == nil {
 			search = []string{} // below a module only frozen modules are found
 		}
-		s = in.find.find(above.Name+"."+at, search)
+		s = f.find(name, search)
 		if s.Uncertain == "" {
 			s.Uncertain = above.Uncertain
 		}
 	}
 	s.Name = name
+	if s.Search != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if len(f.packages) < maxDirs {
+			f.packages[name] = s
+		}
+	}
 	return s
 }
 

@@ -132,7 +132,7 @@ func (r *Run) mayBeSet(m *module, name string) bool {
 			continue
 		}
 		if o == nil || o.Modules == nil || slices.Contains(o.Modules.Names, m.name+"."+name) || slices.Contains(o.Modules.Idents, name) || slices.Contains(o.Modules.Strings, name) ||
-			!isCython(o.Modules) && (o.Symbols.Takes("PyImport_AddModule") || o.Symbols.Takes("PyImport_GetModuleDict")) {
+			!r.isCython(o.Modules) && (o.Symbols.Takes("PyImport_AddModule") || o.Symbols.Takes("PyImport_GetModuleDict")) {
 			return true
 		}
 	}

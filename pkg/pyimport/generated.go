@@ -197,7 +197,7 @@ func (r *Run) lacksCapsule(data *elfdeps.Modules) bool {
 		}
 		before, since := false, false
 		for _, x := range r.extensions {
-			if o := r.objectOf(x.file); strings.HasPrefix(x.name, mod+".") && o != nil && o.Modules != nil && !isCython(o.Modules) && slices.Contains(o.Modules.Names, name) {
+			if o := r.objectOf(x.file); strings.HasPrefix(x.name, mod+".") && o != nil && o.Modules != nil && !r.isCython(o.Modules) && slices.Contains(o.Modules.Names, name) {
 				before, since = before || x.begun < m.begun, since || x.begun > m.begun
 			}
 		}
@@ -260,6 +260,6 @@ func (r *Run) lacksSibling(m *module, data *elfdeps.Modules) bool {
 func (r *Run) namedBeside(m *module, name string) bool {
 	return slices.ContainsFunc(r.glob(path.Dir(m.file)+"/*.so"), func(file string) bool {
 		o := r.objectOf(file)
-		return file != m.file && o != nil && o.Modules != nil && isCython(o.Modules) && (slices.Contains(o.Modules.Names, name) || slices.Contains(o.Modules.Strings, name))
+		return file != m.file && o != nil && o.Modules != nil && r.isCython(o.Modules) && (slices.Contains(o.Modules.Names, name) || slices.Contains(o.Modules.Strings, name))
 	})
 }

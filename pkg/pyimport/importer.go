@@ -24,6 +24,9 @@ type module struct {
 	absolute bool
 	// copyOf is the module of which its source is a copy, or "".
 	copyOf string
+	// table are the models of its names, once they were asked for.
+	table    map[string]model
+	modelled bool
 	// sought is the first library that its top level has searched and not found, or "".
 	sought string
 	// maybe is the condition under which it was imported, or "".
@@ -86,12 +89,18 @@ func (r *Run) searchPath(v value) *list {
 // says why that, or the spec, is not certain.
 func (r *Run) find(name string, search *list) (spec *pyenv.Spec, doubt string) {
 	r.spend(max(0, len(search.items)-usualPath) / 4)
-	dirs := make([]string, 0, len(search.items))
-	for _, v := range search.items {
-		if s, ok := str(v); ok {
-			dirs = append(dirs, s)
-		} else if doubt == "" {
-			doubt = "a directory of the search path is not known"
+	dirs := r.dirs
+	if search != r.path || !areTexts(search.items, dirs) {
+		dirs = make([]string, 0, len(search.items))
+		for _, v := range search.items {
+			if s, ok := str(v); ok {
+				dirs = append(dirs, s)
+			} else {
+				doubt = "a directory of the search path is not known"
+			}
+		}
+		if search == r.path {
+			r.dirs = dirs
 		}
 	}
 	if search.open && doubt == "" {
@@ -105,6 +114,19 @@ func (r *Run) find(name string, search *list) (spec *pyenv.Spec, doubt string) {
 		return spec, spec.Uncertain
 	}
 	return nil, doubt
+}
+
+// areTexts reports whether items are texts, which are these.
+func areTexts(items []value, texts []string) bool {
+	if texts == nil || len(items) != len(texts) {
+		return false
+	}
+	for i, v := range items {
+		if s, ok := v.(string); !ok || s != texts[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // askImporters asks the importers that the program has added to sys.meta_path for a
@@ -575,7 +597,7 @@ func (r *Run) extensionImports(m *module, file string) {
 	if o != nil && o.Modules != nil && !strings.HasPrefix(file, r.in.StdLib+"/") {
 		names = append(names, r.supports(o.Modules.Idents)...)
 		known = len(names)
-		cython = isCython(o.Modules)
+		cython = r.isCython(o.Modules)
 		if cython && slices.Contains(o.Modules.Idents, "decompress") {
 			names = append(names, unpackers(o.Modules.Idents)...)
 		}

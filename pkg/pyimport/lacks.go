@@ -144,7 +144,7 @@ func (r *Run) extensionLacks(m *module, name string) bool {
 	if o == nil || o.Modules == nil || o.Modules.Partial || len(name) > maxIdent || slices.Contains(o.Modules.Idents, name) || slices.Contains(o.Modules.Strings, name) {
 		return false
 	}
-	if isCython(o.Modules) {
+	if r.isCython(o.Modules) {
 		return slices.Contains(o.Modules.Idents, "__test__")
 	}
 	return strings.HasPrefix(name, "_") && !strings.HasPrefix(name, "__")

@@ -16,7 +16,7 @@ import (
 func (r *Run) madeBy(name string) string {
 	for _, m := range r.extensions {
 		o := r.objectOf(m.file)
-		if o == nil || o.Modules == nil || isCython(o.Modules) {
+		if o == nil || o.Modules == nil || r.isCython(o.Modules) {
 			continue
 		}
 		named := slices.Contains(o.Modules.Names, name) || slices.Contains(o.Modules.Strings, name)
@@ -46,12 +46,22 @@ func (r *Run) objectOf(file string) *elfdeps.Object {
 	if file == "" {
 		return nil
 	}
-	e, _, ok := r.src.fs.Lookup(file)
-	if !ok {
-		return nil
+	o, known := r.objects[file]
+	if !known {
+		if e, _, ok := r.src.fs.Lookup(file); ok {
+			o = e.Object
+		}
+		r.objects[file] = o
 	}
-	return e.Object
+	return o
 }
 
 // isCython reports whether Cython has made an extension module with these names.
-func isCython(m *elfdeps.Modules) bool { return slices.Contains(m.Idents, "cython_runtime") }
+func (r *Run) isCython(m *elfdeps.Modules) bool {
+	is, known := r.cython[m]
+	if !known {
+		is = slices.Contains(m.Idents, "cython_runtime")
+		r.cython[m] = is
+	}
+	return is
+}

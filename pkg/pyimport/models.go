@@ -19,7 +19,10 @@ func (m *module) models() map[string]model {
 	if m.copyOf != "" {
 		return models[m.copyOf]
 	}
-	return modelsOf(m.name)
+	if !m.modelled {
+		m.table, m.modelled = modelsOf(m.name), true
+	}
+	return m.table
 }
 
 // copied returns the module of which a file is a copy under another name, or "": that of

@@ -198,6 +198,12 @@ type Run struct {
 	resolved map[string]bool
 	// byCython has the names in the extension modules that Cython has made, by directory.
 	byCython map[string][]*elfdeps.Modules
+	// objects has what the image has of the ELF files that were asked for, by path.
+	objects map[string]*elfdeps.Object
+	// cython says of the names in extension modules whether Cython has made the module.
+	cython map[*elfdeps.Modules]bool
+	// dirs are the texts of path when a module was last searched there, or nil.
+	dirs []string
 	// begun has the extension modules, by file, whose code has begun, and failed at an import.
 	begun map[string]bool
 	// noOperators has the namespaces of PyTorch's operators whose library certainly failed, or is not there.
@@ -219,7 +225,7 @@ func New(src *Sources, in *pyenv.Interpreter, host Host, o Options) *Run {
 	if o.Machine == "" {
 		o.Machine = "x86_64"
 	}
-	r := &Run{src: src, in: in, host: host, opt: o, classes: map[string]*class{}, begun: map[string]bool{}, noOperators: map[string]bool{}, flags: int64(rtldNow)}
+	r := &Run{src: src, in: in, host: host, opt: o, classes: map[string]*class{}, objects: map[string]*elfdeps.Object{}, cython: map[*elfdeps.Modules]bool{}, begun: map[string]bool{}, noOperators: map[string]bool{}, flags: int64(rtldNow)}
 	r.modules = r.newNames()
 	r.modules.modules = true
 	r.env = newEnviron(r, o.Env)

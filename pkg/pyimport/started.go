@@ -202,7 +202,7 @@ func (r *Run) cythonIn(dir string) []*elfdeps.Modules {
 		if strings.HasPrefix(name, ".") || !strings.HasSuffix(name, ".so") {
 			continue
 		}
-		if o := r.objectOf(path.Join(dir, name)); o != nil && o.Modules != nil && isCython(o.Modules) {
+		if o := r.objectOf(path.Join(dir, name)); o != nil && o.Modules != nil && r.isCython(o.Modules) {
 			list = append(list, o.Modules)
 		}
 	}
