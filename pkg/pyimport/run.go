@@ -28,7 +28,13 @@ type Sources struct {
 // value is ready for use.
 type Parsed struct {
 	mu    sync.Mutex
-	files map[textKey]*pysource.File
+	files map[textKey]*parsedFile
+}
+
+// parsedFile is a file once it was parsed. A file is parsed by whoever asks for it first.
+type parsedFile struct {
+	mu   sync.Mutex
+	file *pysource.File // nil before
 }
 
 // textKey is a slice of bytes that does not change.
@@ -42,15 +48,25 @@ func (p *Parsed) parse(b []byte) *pysource.File {
 	if len(b) == 0 {
 		return pysource.Parse(b)
 	}
+	f := p.of(textKey{&b[0], len(b)})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil {
+		f.file = pysource.Parse(b)
+	}
+	return f.file
+}
+
+// of returns the file of a text, which may not be parsed yet.
+func (p *Parsed) of(key textKey) *parsedFile {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := textKey{&b[0], len(b)}
-	f, ok := p.files[key]
-	if !ok {
-		f = pysource.Parse(b)
+	f := p.files[key]
+	if f == nil {
 		if p.files == nil {
-			p.files = map[textKey]*pysource.File{}
+			p.files = map[textKey]*parsedFile{}
 		}
+		f = &parsedFile{}
 		p.files[key] = f
 	}
 	return f
