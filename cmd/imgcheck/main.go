@@ -55,26 +55,57 @@ const (
 	roomBeside  = 24 << 20 // for stacks, the runtime, and what lies between objects
 )
 
-var room atomic.Int64 // 0 before paced
+var (
+	room     atomic.Int64 // 0 before paced
+	spared   atomic.Int64 // the heap is not collected below it
+	borrowed atomic.Bool  // no layer was read since borrowing
+)
 
 // pacing gives the heap roomToJudge once the layers are read, and roomToRead while they are
-// read again to be written anew. If the stage before has left more than roomToJudge, it is collected first.
+// read again to be written anew. If layers were read and have left more than roomToJudge, that is collected first.
+// Judging builds up about as much as it has got (see [scan.Memory]): half of that need not be looked at before it is there.
 // A process that is not paced, of a test, is left alone.
 func pacing(s scan.Stage) {
-	to := int64(roomToJudge)
-	if s == scan.Rewriting {
-		to = roomToRead
-	}
 	if s != scan.Judging && s != scan.Rewriting || room.Load() == 0 {
 		return
 	}
-	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(heap)
-	if heap[0].Value.Uint64() > roomToJudge {
+	heap := heapSize()
+	if !borrowed.Swap(false) && heap > roomToJudge {
 		runtime.GC()
+		heap = heapSize()
 	}
-	room.Store(to)
+	if s == scan.Rewriting {
+		spared.Store(0)
+		room.Store(roomToRead)
+	} else {
+		spared.Store(heap + heap/2 + roomToJudge)
+		room.Store(roomToJudge)
+	}
 	pace()
+}
+
+// heapSize returns the bytes of the objects in the heap, with those that no longer count.
+func heapSize() int64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
+}
+
+// borrowing gives the heap roomToJudge where indexes of others may stand for the layers: nothing is decompressed
+// then, whose time would hide the collector's. The first layer that is read all the same ends that: see layerRead.
+func borrowing() {
+	if room.CompareAndSwap(roomToRead, roomToJudge) {
+		borrowed.Store(true)
+		pace()
+	}
+}
+
+// layerRead notes that bytes of a layer were read.
+func layerRead() {
+	if borrowed.Load() && borrowed.CompareAndSwap(true, false) {
+		room.Store(roomToRead)
+		pace()
+	}
 }
 
 // paced sets the pace of the garbage collector now and after each collection.
@@ -93,7 +124,7 @@ func pace() {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	live := int64(sample[0].Value.Uint64())
-	percent := max(25, min(400, room.Load()*100/max(1, live)))
+	percent := max(25, min(400, max(room.Load(), spared.Load()-live)*100/max(1, live)))
 	debug.SetGCPercent(int(percent))
 	debug.SetMemoryLimit(live + live*percent/100 + roomBeside)
 }

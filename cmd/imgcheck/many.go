@@ -311,7 +311,11 @@ func (m *many) watch(ctx context.Context, ref string, s *imageScan) (release fun
 			size += l.Size
 		}
 	}
+	if s.Layers.Indexes != nil {
+		borrowing()
+	}
 	s.Layers.Progress = func(_, n int) {
+		layerRead()
 		mu.Lock()
 		defer mu.Unlock()
 		done += int64(n)

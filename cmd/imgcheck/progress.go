@@ -59,6 +59,9 @@ const (
 
 // watch shows the progress of reading with o, as the flags say, until done is called.
 func watch(c *cli.Context, o *layers.Options) *progress {
+	if o.Indexes != nil {
+		borrowing()
+	}
 	p := newProgress(c.App.ErrWriter, c.Bool("quiet"), c.Bool("verbose"))
 	o.Begin, o.Progress = p.begin, p.add
 	if p.verbose {
@@ -104,6 +107,7 @@ func (p *progress) layer(n int) *reading {
 
 // add counts bytes of a layer.
 func (p *progress) add(layer, n int) {
+	layerRead()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.layer(layer)
