@@ -52,8 +52,8 @@ func (r *Run) surelyLacks(m *module, name string) bool {
 	if r.frame.module == m && r.frame.vars == m.names {
 		return ok && !dynamic.Match(text)
 	}
-	_, makes := r.makesNames(m)
-	return ok && !makes && !bindsWord(text, name) && m.handed <= perhaps && !namesItself.Match(compared.ReplaceAll(text, nil))
+	_, does := r.makesNames(m)
+	return ok && !does.makes && !bindsWord(text, name) && m.handed <= perhaps && !does.namesItself
 }
 
 // releaseLacks reports whether the release of a module that is installed is known to lack a name: its

@@ -101,12 +101,20 @@ func (r *Run) find(name string, search *list) (spec *pyenv.Spec, doubt string) {
 		}
 		if search == r.path {
 			r.dirs = dirs
+			clear(r.foundOnPath)
 		}
 	}
 	if search.open && doubt == "" {
 		doubt = "the search path is not known"
 	}
-	spec = r.in.Find(name, dirs)
+	if search == r.path {
+		if spec = r.foundOnPath[name]; spec == nil {
+			spec = r.in.Find(name, dirs)
+			r.foundOnPath[name] = spec
+		}
+	} else {
+		spec = r.in.Find(name, dirs)
+	}
 	if spec.Uncertain != "" && !(spec.ByLine && r.ranLines) {
 		doubt = spec.Uncertain
 	}

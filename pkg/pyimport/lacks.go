@@ -72,8 +72,8 @@ func (r *Run) lacksSubmodule(m *module, name string) bool {
 	if spec == nil || spec.Uncertain != "" || spec.Member != "" || spec.Kind != pyenv.Source || spec.File != m.file {
 		return false
 	}
-	text, makes := r.makesNames(m)
-	if makes || m.handed == perhaps && namesItself.Match(compared.ReplaceAll(text, nil)) {
+	text, does := r.makesNames(m)
+	if does.makes || m.handed == perhaps && does.namesItself {
 		return false
 	}
 	return onlyImported(text, m.name, name)
@@ -114,26 +114,28 @@ func (r *Run) starBrings(m *module, name string) bool {
 	if m.extension {
 		return !r.extensionLacks(m, name)
 	}
-	text, makes := r.makesNames(m)
-	return makes || m.handed >= perhaps && namesItself.Match(compared.ReplaceAll(text, nil)) || r.mayFind(m, name)
+	_, does := r.makesNames(m)
+	return does.makes || m.handed >= perhaps && does.namesItself || r.mayFind(m, name)
 }
 
-// makesNames returns the source of a module, and whether it may make names that it does not write
-// down.
-func (r *Run) makesNames(m *module) (text []byte, makes bool) {
+// maker says what the source of a module may do to have names.
+type maker struct {
+	makes       bool // makes names that it does not write down
+	namesItself bool // hands its own name to something that may set names
+}
+
+// makesNames returns the source of a module, and what it may do to have names. Without a source it may do everything.
+func (r *Run) makesNames(m *module) (text []byte, does maker) {
 	text, ok := r.src.read(m.file)
 	if !ok {
-		return nil, true
+		return nil, maker{true, true}
 	}
-	makes, known := r.makers[m.name]
+	does, known := r.makers[m.name]
 	if !known {
-		if r.makers == nil {
-			r.makers = map[string]bool{}
-		}
-		makes = makesNames.Match(withoutOthers(text, m.name))
-		r.makers[m.name] = makes
+		does = maker{makesNames.Match(withoutOthers(text, m.name)), namesItself.Match(compared.ReplaceAll(text, nil))}
+		r.makers[m.name] = does
 	}
-	return text, makes
+	return text, does
 }
 
 // extensionLacks reports whether the data of an extension module does not have a name: one by

@@ -206,8 +206,8 @@ type Run struct {
 	records map[string]map[string]bool
 	// forgone has the modules whose failure a package's source has caught, see forgoneKey.
 	forgone map[string]bool
-	// makers says of modules whether their source makes names that it does not write down.
-	makers map[string]bool
+	// makers says what the sources of modules may do to have names, by module.
+	makers map[string]maker
 	// extensions are the extension modules that are loaded, without the standard library's.
 	extensions []*module
 	// resolved says of modules whether they are found from the top.
@@ -218,8 +218,9 @@ type Run struct {
 	objects map[string]*elfdeps.Object
 	// cython says of the names in extension modules whether Cython has made the module.
 	cython map[*elfdeps.Modules]bool
-	// dirs are the texts of path when a module was last searched there, or nil.
-	dirs []string
+	// dirs are the texts of path when a module was last searched there, or nil, and foundOnPath what was found there, by name.
+	dirs        []string
+	foundOnPath map[string]*pyenv.Spec
 	// begun has the extension modules, by file, whose code has begun, and failed at an import.
 	begun map[string]bool
 	// noOperators has the namespaces of PyTorch's operators whose library certainly failed, or is not there.
@@ -241,7 +242,7 @@ func New(src *Sources, in *pyenv.Interpreter, host Host, o Options) *Run {
 	if o.Machine == "" {
 		o.Machine = "x86_64"
 	}
-	r := &Run{src: src, in: in, host: host, opt: o, classes: map[string]*class{}, objects: map[string]*elfdeps.Object{}, cython: map[*elfdeps.Modules]bool{}, begun: map[string]bool{}, noOperators: map[string]bool{}, flags: int64(rtldNow)}
+	r := &Run{src: src, in: in, host: host, opt: o, classes: map[string]*class{}, foundOnPath: map[string]*pyenv.Spec{}, makers: map[string]maker{}, objects: map[string]*elfdeps.Object{}, cython: map[*elfdeps.Modules]bool{}, begun: map[string]bool{}, noOperators: map[string]bool{}, flags: int64(rtldNow)}
 	r.modules = r.newNames()
 	r.modules.modules = true
 	r.env = newEnviron(r, o.Env)
