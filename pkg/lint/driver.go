@@ -134,8 +134,12 @@ func driverInImage(pass *Pass) []Finding {
 // them is a file. The others are dangling links, or links within a directory.
 func driverFiles(pass *Pass) (paths []string, whole bool) {
 	for e := range pass.Image.FS.All() {
+		base := e.Path[strings.LastIndexByte(e.Path, '/')+1:]
+		if !strings.HasPrefix(base, "lib") || !strings.Contains(base, ".so.") || !pass.Packs.FromDriver(base) {
+			continue
+		}
 		p := "/" + e.Path
-		if base := path.Base(p); !strings.HasPrefix(base, "lib") || !pass.Packs.FromDriver(base) || !strings.Contains(base, ".so.") || driverExempt(pass, p) {
+		if driverExempt(pass, p) {
 			continue
 		}
 		switch target, _, ok := pass.Image.FS.Lookup(p); {

@@ -101,6 +101,7 @@ type Packs struct {
 
 	weights  []rowWeight
 	families sync.Map // name of a library → *Family
+	sonames  sync.Map // name of a library before `.so.` → *Soname
 
 	saying sync.Mutex
 	said   error // see Err

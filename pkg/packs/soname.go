@@ -51,13 +51,27 @@ func (p *Packs) CudaOf(name string) []string {
 	if !ok {
 		return nil
 	}
-	base = hashOfName.ReplaceAllString(base, "")
+	s := p.sonameOf(hashOfName.ReplaceAllString(base, ""))
+	if s == nil {
+		return nil
+	}
+	return s.majors(number)
+}
+
+// sonameOf returns the row of a library, by its name before `.so.`, or nil.
+func (p *Packs) sonameOf(base string) *Soname {
+	if s, ok := p.sonames.Load(base); ok {
+		return s.(*Soname)
+	}
+	var found *Soname
 	for _, s := range p.Sonames {
 		if MatchAny(s.Libraries, base) {
-			return s.majors(number)
+			found = s
+			break
 		}
 	}
-	return nil
+	p.sonames.Store(base, found)
+	return found
 }
 
 // CudaOfAll returns the major versions of CUDA that have all libraries of a list: CUDA 12

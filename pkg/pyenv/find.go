@@ -58,8 +58,8 @@ func (b *boot) newFinder() *finder {
 
 // entry is a directory or zip file of a search path.
 type entry struct {
-	at    string // its text, absolute
-	path  string // without what is in a zip file
+	at    string                 // its text, absolute
+	path  string                 // without what is in a zip file
 	names map[string]layers.Type // of a directory; nil if it is none
 	stems map[string]bool        // the names up to their first dot
 	zip   *zipDir                // of a zip file

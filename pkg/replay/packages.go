@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/imgcheck/imgcheck/pkg/inventory"
 	"github.com/imgcheck/imgcheck/pkg/packs"
@@ -22,6 +23,7 @@ type Packages struct {
 
 	// Caches, which are filled by the first call.
 	dists        sync.Map // directory → []Dist
+	last         atomic.Pointer[seen]
 	changedFiles func() map[string]bool
 	chosen       func() []Chosen
 	cuda         func() string
@@ -79,8 +81,8 @@ func (pa *Packages) OwnerOf(file string) (*inventory.Python, *inventory.Package,
 			if !IsIn(file, site) {
 				continue
 			}
-			wheels := WheelSet(pa.inv.Wheels(p))
-			for _, pkg := range wheels.Sorted() {
+			wheels, sorted := pa.wheelsOf(p)
+			for _, pkg := range sorted {
 				if _, ok := pkg.Files[file]; ok {
 					return p, pkg, wheels
 				}
@@ -97,6 +99,27 @@ func (pa *Packages) OwnerOf(file string) (*inventory.Python, *inventory.Package,
 		}
 	}
 	return nil, nil, nil
+}
+
+// seen are the wheels that an environment sees, also in their order.
+type seen struct {
+	by     *inventory.Python
+	wheels WheelSet
+	sorted []*inventory.Package
+}
+
+// wheelsOf returns the wheels that an environment sees. Those of the last one are remembered: its files come after one
+// another. The caller does not change them.
+func (pa *Packages) wheelsOf(p *inventory.Python) (WheelSet, []*inventory.Package) {
+	s := pa.last.Load()
+	if s == nil || s.by != p {
+		s = &seen{by: p, wheels: pa.inv.Wheels(p)}
+		for _, pkg := range s.wheels.Sorted() {
+			s.sorted = append(s.sorted, pkg)
+		}
+		pa.last.Store(s)
+	}
+	return s.wheels, s.sorted
 }
 
 // onlyWith returns the wheel that has a top-level module, or nil if none or several have it.
