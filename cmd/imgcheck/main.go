@@ -52,6 +52,7 @@ func main() {
 const (
 	roomToRead  = 8 << 20
 	roomToJudge = 48 << 20
+	roomToBegin = 32 << 20
 	roomBeside  = 24 << 20 // for stacks, the runtime, and what lies between objects
 )
 
@@ -63,24 +64,24 @@ var (
 
 // pacing gives the heap roomToJudge once the layers are read, and roomToRead while they are
 // read again to be written anew. If layers were read and have left more than roomToJudge, that is collected first.
-// Judging builds up about as much as it has got (see [scan.Memory]): half of that need not be looked at before it is there.
-// A process that is not paced, of a test, is left alone.
+// If none was, the judging begins with a heap that is in use, and builds up as much again (see [scan.Memory]): half of
+// that, and roomToBegin at most, need not be looked at before it is there. A process that is not paced, of a test, is left alone.
 func pacing(s scan.Stage) {
 	if s != scan.Judging && s != scan.Rewriting || room.Load() == 0 {
 		return
 	}
-	heap := heapSize()
-	if !borrowed.Swap(false) && heap > roomToJudge {
-		runtime.GC()
-		heap = heapSize()
-	}
+	to, heap := int64(roomToJudge), heapSize()
 	if s == scan.Rewriting {
-		spared.Store(0)
-		room.Store(roomToRead)
-	} else {
-		spared.Store(heap + heap/2 + roomToJudge)
-		room.Store(roomToJudge)
+		to = roomToRead
 	}
+	spared.Store(0)
+	switch {
+	case borrowed.Swap(false):
+		spared.Store(heap + min(heap/2, roomToBegin) + to)
+	case heap > roomToJudge:
+		runtime.GC()
+	}
+	room.Store(to)
 	pace()
 }
 

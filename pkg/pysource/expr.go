@@ -26,7 +26,7 @@ func (p *parser) startsExpr() bool {
 		case "not", "lambda", "await", "yield", "None", "True", "False":
 			return true
 		}
-		return !keywords[t.text]
+		return !isKeyword(t.text)
 	case tokNumber, tokString:
 		return true
 	case tokOp:
@@ -72,6 +72,9 @@ func (p *parser) yield() Expr {
 
 // test reads an expression without `:=`.
 func (p *parser) test() Expr {
+	if e := p.lone(); e != nil {
+		return e
+	}
 	if !p.enter() {
 		return nil
 	}
@@ -89,6 +92,31 @@ func (p *parser) test() Expr {
 	return &IfExp{cond, e, p.test()}
 }
 
+// lone reads a name or a literal that the next token ends, as most expressions are, or returns nil.
+func (p *parser) lone() Expr {
+	if p.bad || p.depth+2 > maxDepth || p.at+1 >= len(p.tokens) { // test and power are within one another
+		return nil
+	}
+	switch next := &p.tokens[p.at+1]; {
+	case next.kind == tokNewline:
+	case next.kind == tokOp && len(next.text) == 1 && strings.IndexByte(",)]}:=;", next.text[0]) >= 0:
+	default:
+		return nil
+	}
+	switch t := &p.tokens[p.at]; t.kind {
+	case tokName:
+		if isKeyword(t.text) && t.text != "None" && t.text != "True" && t.text != "False" {
+			return nil
+		}
+	case tokNumber, tokString:
+	default:
+		return nil
+	}
+	p.depth += 2
+	defer func() { p.depth -= 2 }()
+	return p.atom()
+}
+
 func (p *parser) lambda() Expr {
 	p.at++
 	gen := p.gen
@@ -99,18 +127,26 @@ func (p *parser) lambda() Expr {
 	return l
 }
 
-func (p *parser) or() Expr { return p.boolOp("or", p.and) }
-
-func (p *parser) and() Expr { return p.boolOp("and", p.not) }
-
-func (p *parser) boolOp(op string, operand func() Expr) Expr {
-	first := operand()
-	if p.bad || !p.isOp(op) {
+func (p *parser) or() Expr {
+	first := p.and()
+	if p.bad || !p.isOp("or") {
 		return first
 	}
-	b := &BoolOp{op, []Expr{first}}
-	for !p.bad && p.accept(op) {
-		b.Values = append(b.Values, operand())
+	b := &BoolOp{"or", []Expr{first}}
+	for !p.bad && p.accept("or") {
+		b.Values = append(b.Values, p.and())
+	}
+	return b
+}
+
+func (p *parser) and() Expr {
+	first := p.not()
+	if p.bad || !p.isOp("and") {
+		return first
+	}
+	b := &BoolOp{"and", []Expr{first}}
+	for !p.bad && p.accept("and") {
+		b.Values = append(b.Values, p.not())
 	}
 	return b
 }
@@ -175,23 +211,42 @@ func (p *parser) comparison() string {
 	return ""
 }
 
-// levels are the binary operators, from the weakest.
-var levels = []string{"|", "^", "&", " << >> ", " + - ", " * / // % @ "}
+// level returns the level of a binary operator, 0 for the weakest, or -1.
+func level(op string) int {
+	switch op {
+	case "|":
+		return 0
+	case "^":
+		return 1
+	case "&":
+		return 2
+	case "<<", ">>":
+		return 3
+	case "+", "-":
+		return 4
+	case "*", "/", "//", "%", "@":
+		return 5
+	}
+	return -1
+}
 
 // binary reads an expression of binary operators of a level and above.
-func (p *parser) binary(level int) Expr {
-	if level == len(levels) {
-		return p.unary()
-	}
-	e := p.binary(level + 1)
-	for n := 0; !p.bad && p.is(tokOp); n++ {
-		op := p.tok().text
-		if op != levels[level] && (len(levels[level]) == 1 || !strings.Contains(levels[level], " "+op+" ")) {
+func (p *parser) binary(least int) Expr {
+	e := p.unary()
+	last, n := -1, 0 // the level of the last operator, and how many of that are side by side
+	for !p.bad && p.is(tokOp) {
+		op := p.tokens[p.at].text
+		l := level(op)
+		if l < least {
 			break
 		}
+		if l != last {
+			last, n = l, 0
+		}
 		p.at++
-		e = &BinOp{op, e, p.binary(level + 1)}
+		e = &BinOp{op, e, p.binary(l + 1)}
 		p.bad = p.bad || n > maxChain
+		n++
 	}
 	return e
 }
@@ -272,7 +327,7 @@ func (p *parser) args() []Arg {
 			p.at++
 			list = append(list, Arg{Star: "*", Value: &BadExpr{"?"}})
 			a.Star, a.Value = "**", &BadExpr{"?"}
-		case p.is(tokName) && p.ahead("=") && !keywords[p.tok().text]:
+		case p.is(tokName) && p.ahead("=") && !isKeyword(p.tok().text):
 			a.Name = p.tok().text
 			p.at += 2
 			a.Value = p.test()

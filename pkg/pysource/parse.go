@@ -162,7 +162,7 @@ func (p *parser) expect(text string) {
 
 // name reads an identifier.
 func (p *parser) name() string {
-	if t := p.tok(); t.kind == tokName && !keywords[t.text] {
+	if t := p.tok(); t.kind == tokName && !isKeyword(t.text) {
 		p.at++
 		return t.text
 	}
@@ -180,9 +180,7 @@ func (p *parser) enter() bool {
 
 func (p *parser) leave() { p.depth-- }
 
-// keywords are those of Python 3, without the soft ones and without print and exec.
-var keywords = words(keywordList)
-
+// keywordList are the keywords of Python 3, without the soft ones and without print and exec.
 const keywordList = "False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield"
 
 func words(s string) map[string]bool {

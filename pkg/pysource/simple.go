@@ -153,7 +153,7 @@ func (p *parser) scope(line Pos) Stmt {
 
 // typeAlias reads `type X[T] = value`, whose value is not evaluated (PEP 695).
 func (p *parser) typeAlias(line Pos) Stmt {
-	if p.at+2 >= len(p.tokens) || p.tokens[p.at+1].kind != tokName || keywords[p.tokens[p.at+1].text] {
+	if p.at+2 >= len(p.tokens) || p.tokens[p.at+1].kind != tokName || isKeyword(p.tokens[p.at+1].text) {
 		return nil
 	}
 	p.at++

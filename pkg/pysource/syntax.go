@@ -263,7 +263,7 @@ func (s *scanner) wordSyntax(l *logical, text []byte) {
 	switch classes[rest[0]] {
 	case clName:
 		next := string(rest[:nameEnd(rest, 0)])
-		if keywords[next] || next == "print" {
+		if isKeyword(next) || next == "print" {
 			return
 		}
 		if word == "type" {

@@ -474,6 +474,7 @@ func (l *lexer) op(c byte) {
 		l.depth++
 	case ')', ']', '}':
 		l.depth = max(0, l.depth-1)
+	case ',', ';', '~': // of no other operator
 	default:
 		rest := l.src[l.at:]
 		if len(rest) > 1 && !isNamePart(rest[1]) {

@@ -43,8 +43,14 @@ type wordSet struct {
 	first, last [256]uint32 // a bit for each length
 }
 
-// keywordSet is keywords as a wordSet.
+// keywordSet is keywordList as a wordSet.
 var keywordSet = newWordSet(keywordList)
+
+// isKeyword reports whether a word is one of keywordList.
+func isKeyword(word string) bool {
+	s, n := keywordSet, len(word)
+	return n > 0 && s.first[word[0]]&s.last[word[n-1]]&lengthBit(n) != 0 && s.words[word]
+}
 
 func newWordSet(list string) *wordSet {
 	s := &wordSet{words: words(list)}
