@@ -182,7 +182,7 @@ func (c *Cache) PutDocument(key string, doc []byte) error {
 		return nil
 	}
 	return c.put(c.file(key, documentFile), func(w io.Writer) error {
-		z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(indexWindow))
+		z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(indexWindow))
 		if err != nil {
 			return err
 		}
