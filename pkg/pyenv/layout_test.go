@@ -363,6 +363,25 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// TestResolveAgain checks that a package is found as it was, whatever became of what was returned for it.
+func TestResolveAgain(t *testing.T) {
+	fsys := textFS(t, base+"\n/usr/lib/python3.11/pkg/__init__.py\n/usr/lib/python3.11/pkg/sub/__init__.py\n/usr/lib/python3.11/pkg/sub/end.py\n")
+	in, err := Open(fsys, "/usr/bin/python3.11", Options{User: "/root"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s := in.Resolve("pkg.sub")
+		if s.Kind != Source || s.Name != "pkg.sub" || !slices.Equal(s.Search, []string{"/usr/lib/python3.11/pkg/sub"}) {
+			t.Fatalf("got %+v", s)
+		}
+		s.Kind, s.Name, s.Search[0] = Missing, "other", "/nothing"
+		if s := in.Resolve("pkg.sub.end"); s.Kind != Source || s.File != "/usr/lib/python3.11/pkg/sub/end.py" {
+			t.Fatalf("got %+v", s)
+		}
+	}
+}
+
 // TestExtractLarge lists a zip file that is larger than what Extract holds of it.
 func TestExtractLarge(t *testing.T) {
 	var b bytes.Buffer
