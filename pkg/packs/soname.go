@@ -51,7 +51,7 @@ func (p *Packs) CudaOf(name string) []string {
 	if !ok {
 		return nil
 	}
-	s := p.sonameOf(hashOfName.ReplaceAllString(base, ""))
+	s := sonameOf(p, hashOfName.ReplaceAllString(base, ""))
 	if s == nil {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (p *Packs) CudaOf(name string) []string {
 }
 
 // sonameOf returns the row of a library, by its name before `.so.`, or nil.
-func (p *Packs) sonameOf(base string) *Soname {
+func sonameOf(p *Packs, base string) *Soname {
 	if s, ok := p.sonames.Load(base); ok {
 		return s.(*Soname)
 	}

@@ -23,7 +23,7 @@ type Packages struct {
 
 	// Caches, which are filled by the first call.
 	dists        sync.Map // directory → []Dist
-	last         atomic.Pointer[seen]
+	last         lastSeen
 	changedFiles func() map[string]bool
 	chosen       func() []Chosen
 	cuda         func() string
@@ -81,7 +81,7 @@ func (pa *Packages) OwnerOf(file string) (*inventory.Python, *inventory.Package,
 			if !IsIn(file, site) {
 				continue
 			}
-			wheels, sorted := pa.wheelsOf(p)
+			wheels, sorted := pa.last.wheelsOf(pa.inv, p)
 			for _, pkg := range sorted {
 				if _, ok := pkg.Files[file]; ok {
 					return p, pkg, wheels
@@ -108,16 +108,18 @@ type seen struct {
 	sorted []*inventory.Package
 }
 
-// wheelsOf returns the wheels that an environment sees. Those of the last one are remembered: its files come after one
-// another. The caller does not change them.
-func (pa *Packages) wheelsOf(p *inventory.Python) (WheelSet, []*inventory.Package) {
-	s := pa.last.Load()
+// lastSeen remembers what one environment sees: its files come after one another.
+type lastSeen struct{ atomic.Pointer[seen] }
+
+// wheelsOf returns the wheels that an environment sees. The caller does not change them.
+func (l *lastSeen) wheelsOf(inv *inventory.Inventory, p *inventory.Python) (WheelSet, []*inventory.Package) {
+	s := l.Load()
 	if s == nil || s.by != p {
-		s = &seen{by: p, wheels: pa.inv.Wheels(p)}
+		s = &seen{by: p, wheels: inv.Wheels(p)}
 		for _, pkg := range s.wheels.Sorted() {
 			s.sorted = append(s.sorted, pkg)
 		}
-		pa.last.Store(s)
+		l.Store(s)
 	}
 	return s.wheels, s.sorted
 }
