@@ -78,7 +78,7 @@ func isOwn(e *layers.Entry) bool {
 // readOwn reads the image's own files, and the sources of packages of Python that bring a copy. It takes
 // those off copies that they lead to. Without Read it does nothing.
 func (f *finder) readOwn(ctx context.Context, classes []*Class) error {
-	if f.Read == nil || len(f.copies) == 0 && f.parts == nil && !f.anyOf(classes) {
+	if f.Read == nil || len(f.copies) == 0 && f.parts == nil && f.debs == nil && !f.anyOf(classes) {
 		return nil
 	}
 	makes, sourced := false, map[string]bool{}

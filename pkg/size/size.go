@@ -139,6 +139,7 @@ type finder struct {
 	// resources are the paths of files with kernels of TensorRT's builder that no GPU of the image needs.
 	resources map[string]bool
 	parts     *packages      // the distributions that may be unused; nil if none is
+	debs      *debs          // the same of dpkg
 	unused    map[string]int // the paths of files of UnusedPackages, with the number of the package
 }
 
@@ -158,6 +159,9 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 	}
 	if i := slices.IndexFunc(all, func(c *Class) bool { return c.ID == UnusedPackages }); i >= 0 {
 		f.parts = f.findParts(all[i])
+		if f.debs, err = f.findDebs(ctx, all[i]); err != nil {
+			return nil, err
+		}
 	}
 	if err := f.readOwn(ctx, all); err != nil {
 		return nil, err
@@ -169,7 +173,7 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 	commands := append(f.commands(), f.own.lines...)
 	var unused []Package
 	for _, c := range all {
-		if c.ID == UnusedPackages && f.parts == nil {
+		if c.ID == UnusedPackages && f.parts == nil && f.debs == nil {
 			continue
 		}
 		if p := f.needs(c); p != "" {
@@ -183,12 +187,12 @@ func Find(ctx context.Context, img Image, all []*Class) (*Result, error) {
 		c, kept := f.withoutUsed(c, commands)
 		r.Kept = append(r.Kept, kept...)
 		if c != nil && c.ID == UnusedPackages {
-			var by string
-			if f.unused, unused, by, err = f.parts.unusedPackages(ctx); err != nil {
+			var by []string
+			if unused, by, err = f.findUnused(ctx); err != nil {
 				return nil, err
 			}
-			if by != "" {
-				r.Kept = append(r.Kept, Kept{c.ID, c.Title, by})
+			for _, file := range by {
+				r.Kept = append(r.Kept, Kept{c.ID, c.Title, file})
 			}
 		}
 		if c != nil {

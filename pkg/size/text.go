@@ -109,14 +109,39 @@ func (r *Result) group(b *strings.Builder, g *Group) {
 	b.WriteByte('\n')
 }
 
-// packages writes the command that removes distributions, and those that no other one requires, each with those that only it
+// packages writes the commands that remove packages, and those that no other one requires, each with those that only it
 // requires.
 func (r *Result) packages(b *strings.Builder, list []Package) {
-	var names []string
+	var wheels, debs, keeps []string
+	held := ""
 	for _, p := range list {
-		names = append(names, plain.Line(p.Name))
+		name := plain.Line(p.Name)
+		if p.Kind != debPackage {
+			wheels = append(wheels, name)
+			continue
+		}
+		debs = append(debs, name)
+		if p.Held {
+			held = " --allow-change-held-packages"
+		}
+		for _, k := range p.Keeps {
+			keeps = append(keeps, plain.Line(k))
+		}
 	}
-	fmt.Fprintf(b, "  command  pip uninstall -y %s\n", strings.Join(names, " "))
+	if len(wheels) > 0 {
+		fmt.Fprintf(b, "  command  pip uninstall -y %s\n", strings.Join(wheels, " "))
+	}
+	if len(debs) > 0 {
+		manual := ""
+		if slices.Sort(keeps); len(keeps) > 0 { // or autoremove takes them for packages that nobody asked for
+			keeps = slices.Compact(keeps)
+			manual = "apt-mark manual " + strings.Join(keeps, " ") + " && "
+		}
+		fmt.Fprintf(b, "  command  %sapt-get purge -y%s %s\n", manual, held, strings.Join(debs, " "))
+		if len(keeps) > 0 {
+			fmt.Fprintf(b, "  instead  apt-get install -y --no-install-recommends %s\n", strings.Join(keeps, " "))
+		}
+	}
 	for len(list) > 0 {
 		n := 1
 		pull, bytes := list[0].Pull, list[0].Bytes

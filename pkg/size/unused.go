@@ -22,11 +22,12 @@ import (
 // belong to no distribution. A distribution that one of these texts names is used. So is each one that a used distribution
 // names, needs or requires. The others are unused. The file finds none in an image if it does not know a part of the program.
 
-// Package is an installed distribution that nothing of the image uses.
+// Package is an installed package that nothing of the image uses.
 type Package struct {
+	Kind    string `json:"kind,omitempty"` // "deb" for one of dpkg, "" for a distribution of Python
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	Dir     string `json:"dir"`   // of packages that has it
+	Dir     string `json:"dir"`   // of packages that has it; of one of dpkg that of its largest file
 	Layer   int    `json:"layer"` // that has most of it, from 0
 	Bytes   int64  `json:"bytes"` // unpacked
 	Pull    int64  `json:"pull"`  // estimated
@@ -34,6 +35,10 @@ type Package struct {
 	For string `json:"for,omitempty"`
 	// Asked is the line of a file of the image that asks for it, "/app/requirements.txt:3", or "".
 	Asked string `json:"asked,omitempty"`
+	// Keeps are the packages of libraries that one of dpkg requires and that stay, and Held says that apt removes it only if told
+	// so (apt-mark hold).
+	Keeps []string `json:"keeps,omitempty"`
+	Held  bool     `json:"held,omitempty"`
 }
 
 // minUnused is the least number of unpacked bytes that a distribution has, with those that only it requires, to be
@@ -130,7 +135,7 @@ func (g *Group) Runs(p *replay.Process) bool {
 		return false
 	}
 	return slices.ContainsFunc(g.Files, func(f File) bool {
-		return f.Path == p.Program || p.In != nil && strings.HasPrefix(f.Path, p.In.Home+"/")
+		return f.Path == p.Program || p.In != nil && environmentOf(f.Path) != "" && strings.HasPrefix(f.Path, p.In.Home+"/")
 	})
 }
 
@@ -174,7 +179,14 @@ func isOfStart(s *replay.Start) bool { return !s.Node && s.Package == "" && s.Fo
 // program of Python.
 func (f *finder) isWhole() bool {
 	s := f.Evidence.Started
-	if s == nil || s.Problem != nil || s.Absent != nil || s.AbsentScript != nil || len(s.Unknown) > 0 || len(f.FS.Skipped) > 0 {
+	return s != nil && f.isKnown() && slices.ContainsFunc(s.Programs, func(p startup.Program) bool { return p.Kind == startup.KindPython })
+}
+
+// isKnown reports whether each program of the image's start is known with its arguments, and those of Python were followed to
+// their ends.
+func (f *finder) isKnown() bool {
+	s := f.Evidence.Started
+	if s.Problem != nil || s.Absent != nil || s.AbsentScript != nil || len(s.Unknown) > 0 || len(f.FS.Skipped) > 0 {
 		return false
 	}
 	starts, programs := 0, 0
@@ -219,7 +231,7 @@ func (f *finder) isWhole() bool {
 			}
 		}
 	}
-	return starts > 0 && programs > 0 && starts >= programs
+	return starts >= programs
 }
 
 // own finds the files of each distribution.
