@@ -90,14 +90,16 @@ func Slim(ctx context.Context, ref string, base *patch.Image, so SlimOptions, o 
 	}
 	s.Size.Groups = slices.DeleteFunc(s.Size.Groups, func(g size.Group) bool { return !slices.Contains(so.Classes, g.ID) && g.ID != size.GPUCode })
 	chosen := slices.DeleteFunc(slices.Clone(s.Size.Groups), func(g size.Group) bool { return g.ID == size.GPUCode })
-	var verdicts []*targets.Row
-	if len(so.GPUs) > 0 {
-		verdicts = lint.GPURows(evidence, j.Image, j.Packs)
-	}
 	s.Kept = slices.DeleteFunc(slices.Clone(s.Size.Kept), func(k size.Kept) bool { return !slices.Contains(so.Classes, k.ID) })
 	leave := leaving(chosen, evidence)
 	if s.Plan, err = slim.New(read, j.Image.FS, chosen, j.stays(leave)); err != nil {
 		return nil, err
+	}
+	var verdicts []*targets.Row
+	if len(so.GPUs) > 0 {
+		if verdicts, err = j.verdictsWithout(s.Plan, chosen, leave, evidence); err != nil {
+			return nil, err
+		}
 	}
 	o.begin(Rewriting)
 	if len(so.GPUs) > 0 {
@@ -190,6 +192,24 @@ func leaving(groups []size.Group, evidence *replay.Evidence) map[string]bool {
 	return titles
 }
 
+// verdictsWithout returns the verdicts on GPUs of the image without the files that go, but with all GPU code of the others: what goes
+// is in no row of the table any more. Processes that leave do not count.
+func (j *Judged) verdictsWithout(plan *slim.Plan, groups []size.Group, leave map[string]bool, evidence *replay.Evidence) ([]*targets.Row, error) {
+	fsys, err := plan.After()
+	if err != nil {
+		return nil, fmt.Errorf("without the files that can go, the image would have others: %w", err)
+	}
+	processes, starts := evidence.Processes, evidence.Starts
+	defer func() { evidence.Processes, evidence.Starts = processes, starts }()
+	evidence.Processes = slices.DeleteFunc(slices.Clone(processes), func(p *replay.Process) bool { return leave[p.Title] })
+	evidence.Starts = slices.DeleteFunc(slices.Clone(starts), func(s *replay.Start) bool {
+		return s.Package != "" && slices.ContainsFunc(groups, func(g size.Group) bool {
+			return slices.ContainsFunc(g.Packages, func(p size.Package) bool { return p.Kind == "" && p.Name == s.Package })
+		})
+	})
+	return lint.GPURows(evidence, &replay.Image{FS: fsys, Config: j.Image.Config, Machines: j.Image.Machines}, j.Packs), nil
+}
+
 // stays returns a function that says why a file of a class must stay: a process maps it that does not leave, or a
 // record of an installer that slim does not change may name it.
 func (j *Judged) stays(leave map[string]bool) func(class, path string) string {
@@ -231,7 +251,8 @@ func (j *Judged) stays(leave map[string]bool) func(class, path string) string {
 	}
 }
 
-// proveSlim judges the image as a plan changes it, without the processes that leave. verdicts are those on GPUs as the image is now.
+// proveSlim judges the image as a plan changes it, without the processes that leave. verdicts are those on GPUs
+// of the image without the files that go.
 func (j *Judged) proveSlim(ctx context.Context, plan *slim.Plan, leave map[string]bool, gpus []targets.Machine, verdicts []*targets.Row) error {
 	fsys, err := plan.After()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -315,6 +316,68 @@ func TestSlimUnused(t *testing.T) {
 	want := []string{`tensorflow 2.18.0 for "", 21 bytes, asked at "/app/requirements.txt:2"`, `nvidia-cublas-cu12 12.5.3.2 for "tensorflow", 21 bytes, asked at ""`}
 	if len(list) != 7 || !slices.Equal(list[:2], want) {
 		t.Errorf("the packages are\n%s", strings.Join(list, "\n"))
+	}
+}
+
+// TestSlimUnusedGPU drops a framework with GPU code for one GPU: the table of the GPU is compared without what goes.
+func TestSlimUnusedGPU(t *testing.T) {
+	text, err := images.Text("slim-unused-packages.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const cublas, ops = "elf x86_64 soname=libcublas.so.12\n", "-- 1/usr/local/lib/python3.12/site-packages/numpy/_core.cpython-312-x86_64-linux-gnu.so --\nelf x86_64\n"
+	if !strings.Contains(string(text), cublas) {
+		t.Fatal("the image has no cuBLAS")
+	}
+	for _, code := range []string{"gpu sm_75", "gpu sm_75 sm_89", "gpu sm_89", "gpu compute_70"} {
+		for _, other := range []string{"", ops + "gpu sm_89\n", ops + "gpu sm_75\n", ops + "gpu compute_70\n"} {
+			image := strings.Replace(string(text), cublas, cublas+code+"\n", 1) + other
+			s, _ := slimmed(t, image, SlimOptions{Classes: []string{size.UnusedPackages}, GPUs: []targets.Machine{{GPU: "L40S", Arch: 89}}})
+			if len(s.Plan.Dropped) != 41 {
+				t.Errorf("%s, %q: %d files go", code, other, len(s.Plan.Dropped))
+			}
+		}
+	}
+}
+
+// TestSlimUnusedDebs drops a package of CUDA libraries with its links, and takes them out of dpkg's list. With a GPU it does the same, and
+// drops copies that have no code for the GPU.
+func TestSlimUnusedDebs(t *testing.T) {
+	text, err := images.Text("slim-abandoned.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lib = "/usr/local/cuda-12.4/targets/x86_64-linux/lib/libnppc.so.12"
+	image := string(text) + "-- 1" + path.Dir(lib) + " --\ndir\n-- 1" + lib + `.2.5.30 --
+elf x86_64 soname=libnppc.so.12
+needed libc.so.6
+gpu sm_75
+pad 2MiB
+-- 1` + lib + ` --
+symlink libnppc.so.12.2.5.30
+-- 1/var/lib/dpkg/status --
+Package: libnpp-12-4
+Status: hold ok installed
+Version: 12.2.5.30-1
+-- 1/var/lib/dpkg/info/libnpp-12-4.list --
+/.
+/usr
+` + lib + `
+` + lib + `.2.5.30
+`
+	image = strings.ReplaceAll(image, "elf x86_64 soname=libcublas.so.12\n", "elf x86_64 soname=libcublas.so.12\ngpu sm_75\n")
+	for _, gpus := range [][]targets.Machine{nil, {{GPU: "L40S", Arch: 89}}, {{GPU: "T4", Arch: 75}}} {
+		s, img := slimmed(t, image, SlimOptions{Classes: []string{size.UnusedPackages, size.AbandonedCopies}, GPUs: gpus})
+		if kept := slices.DeleteFunc(s.Plan.Kept, func(k slim.Kept) bool { return k.Class == size.GPUCode }); len(s.Plan.Dropped) != 3 || len(kept) != 0 {
+			t.Errorf("%v go, and %v stay", s.Plan.Dropped, kept)
+		}
+		got := files(t, img)
+		if want := "/.\n/usr\n"; string(got["var/lib/dpkg/info/libnpp-12-4.list"]) != want {
+			t.Errorf("dpkg's list is %q, not %q", got["var/lib/dpkg/info/libnpp-12-4.list"], want)
+		}
+		if got[lib[1:]+".2.5.30"] != nil {
+			t.Error("the library is there")
+		}
 	}
 }
 

@@ -24,8 +24,8 @@ var noName = []string{
 	"**/{setup.py,setup.cfg,Pipfile}",
 }
 
-// archives are patterns of files that a program may unpack and run, besides packed.
-var archives = []string{"**/*.{tgz,txz,tbz2,7z,whl,egg,deb,rpm,AppImage,snap,squashfs,sqsh,tar.*}"}
+// archives are patterns of files of the image's own that a program may unpack and run, besides packed.
+var archives = []string{"**/*.{tgz,txz,tbz2,7z,whl,deb,rpm,AppImage,snap,squashfs,sqsh,tar.*}"}
 
 // unpackers are texts of programs that have others, or their own, compressed.
 var unpackers = []string{"_MEIPASS", "UPX!", "AppImage"}
@@ -35,8 +35,8 @@ var (
 	opens  = regexp.MustCompile(`\b(?:dlopen|CDLL|PyDLL|LoadLibrary|load_library|find_library|loadLibrary|System\.load|ffi\.load|ffi\.Library|koffi\.load|Fiddle\.dlopen|dyn\.load|Libdl\.dlopen)\s*\(([^\n]*)`)
 	nameOf = regexp.MustCompile(`["'][\w./+-]*\w\.so[.\d]*["']`)
 	known  = regexp.MustCompile(`^\s*(?:(?:ctypes\.)?(?:util\.)?find_library\(\s*)?(?:None|["'][^"'\n{%$]*["'])\s*[,)]`)
-	// preloads matches a line of a shell that loads a library which is not known.
-	preloads = regexp.MustCompile(`\bLD_(?:PRELOAD|AUDIT)=["']?[^\s"';]*\$`)
+	// preloads matches a line of a shell that loads a library which is not known, and code that is encrypted.
+	preloads = regexp.MustCompile(`\bLD_(?:PRELOAD|AUDIT)=["']?[^\s"';]*\$|\b__pyarmor__\b`)
 )
 
 // opensAny returns the first text of an own file by which it may open a library that no text of the image names, or "".
@@ -64,7 +64,7 @@ func (d *debs) read(ctx context.Context) error {
 		}
 		from := d.ownerOf(e.Path)
 		own := isPlaceOfOwn(e.Path)
-		if own && (packs.MatchAny(packed, e.Path) || packs.MatchAny(archives, e.Path)) {
+		if packs.MatchAny(packed, e.Path) || path.Ext(e.Path) == ".egg" || own && packs.MatchAny(archives, e.Path) {
 			d.opaque = "/" + e.Path // its names are compressed
 			return nil
 		}
@@ -73,6 +73,9 @@ func (d *debs) read(ctx context.Context) error {
 			return nil
 		}
 		names := exact
+		if e.Object == nil {
+			names = folded
+		}
 		if isOwn(e) && e.Object == nil {
 			text, err := io.ReadAll(io.LimitReader(r, maxOwn))
 			if err != nil {
@@ -86,7 +89,7 @@ func (d *debs) read(ctx context.Context) error {
 				d.opaque = fmt.Sprintf("/%s (%s)", e.Path, strings.TrimSpace(why))
 				return nil
 			}
-			r, names = io.MultiReader(bytes.NewReader(text), r), folded
+			r = io.MultiReader(bytes.NewReader(text), r)
 		}
 		return names.read(r, own && e.Object != nil, func(i int) {
 			if i < 0 {
@@ -136,8 +139,9 @@ func (f *finder) settings() []string {
 // namer finds the names of libraries in texts.
 type namer struct {
 	stems []*libraryStem
-	begin [1 << 16][]*libraryStem // by their first two bytes
-	fold  bool                    // the stems are in lower case, as are the texts to be
+	first [256]bool                 // their first bytes
+	begin map[uint16][]*libraryStem // by their first two bytes
+	fold  bool                      // the stems are in lower case, as are the texts to be
 }
 
 // libraryStem is the name of libraries between "lib" and ".so", and the base names of these libraries by package.
@@ -148,7 +152,7 @@ type libraryStem struct {
 
 // namers returns one that tells capitals from small letters, and one that does not.
 func (d *debs) namers() (exact, folded *namer) {
-	exact, folded = &namer{}, &namer{fold: true}
+	exact, folded = &namer{begin: map[uint16][]*libraryStem{}}, &namer{begin: map[uint16][]*libraryStem{}, fold: true}
 	for _, base := range slices.Sorted(maps.Keys(d.byFile)) {
 		stem := strings.TrimPrefix(stemOf(base), "lib")
 		for _, i := range d.byFile[base] {
@@ -167,8 +171,8 @@ func (n *namer) add(stem, base string, i int) {
 	if at < 0 {
 		s := &libraryStem{stem, map[int][]string{}}
 		at, n.stems = len(n.stems), append(n.stems, s)
-		key := int(stem[0])<<8 | int(stem[1])
-		n.begin[key] = append(n.begin[key], s)
+		key := uint16(stem[0])<<8 | uint16(stem[1])
+		n.first[stem[0]], n.begin[key] = true, append(n.begin[key], s)
 	}
 	n.stems[at].names[i] = append(n.stems[at].names[i], base)
 }
@@ -237,11 +241,18 @@ func isBinary(text []byte) bool { return bytes.IndexByte(text[:min(len(text), 80
 // other letters around it: compilers of Go and Rust put nothing between texts, those of .NET a zero behind each letter.
 func (n *namer) search(text []byte, from, to int, binary bool, found func(i int)) {
 	for i := from; i < to && i+1 < len(text); i++ {
-		for _, s := range n.begin[int(text[i])<<8|int(text[i+1])] {
-			n.match(text, i, s, binary, found)
+		if !n.first[text[i]] {
+			continue
 		}
-		if binary && text[i+1] == 0 && i+3 < len(text) && text[i+3] == 0 {
-			for _, s := range n.begin[int(text[i])<<8|int(text[i+2])] {
+		if next := text[i+1]; next != 0 {
+			if next < '0' || next > 'z' {
+				continue // no stem goes on so
+			}
+			for _, s := range n.begin[uint16(text[i])<<8|uint16(next)] {
+				n.match(text, i, s, binary, found)
+			}
+		} else if binary && i+3 < len(text) && text[i+3] == 0 && text[i+2] != 0 {
+			for _, s := range n.begin[uint16(text[i])<<8|uint16(text[i+2])] {
 				if isWide(text[i:], s.text) {
 					s.all(found)
 				}
@@ -287,8 +298,12 @@ func (n *namer) match(text []byte, at int, s *libraryStem, binary bool, found fu
 		if !alone && !(binary && lib) {
 			return
 		}
+		if binary && lib && same >= loose {
+			s.all(found) // the first eight bytes of a text that a compiler has put into code
+			return
+		}
 		part := s.text[same-1] == '_' || s.text[same-1] == '-'
-		goesOn := len(behind) > 0 && strings.IndexByte("%{$*?[", behind[0]) >= 0
+		goesOn := len(behind) > 0 && strings.IndexByte("%{$*?[(", behind[0]) >= 0
 		stops := lib && (len(behind) == 0 || strings.IndexByte("\"'`\x00", behind[0]) >= 0)
 		if same >= 3 && goesOn || lib && (goesOn || stops) || part && ends {
 			s.all(found)
