@@ -51,6 +51,12 @@ func FuzzRead(f *testing.F) {
 		if !reflect.DeepEqual(inv, again) {
 			t.Fatal("two readings differ")
 		}
+		if isMetadata(name) { // what is left of it says the same
+			fsys[name] = &fstest.MapFile{Data: reduceMetadata([]byte(text))}
+			if less, _ := Read(fsys); !reflect.DeepEqual(inv.Packages, less.Packages) {
+				t.Errorf("%q reduced has other packages", text)
+			}
+		}
 		for _, p := range inv.Packages {
 			if p.Name == "" || p.Version == "" || len(p.Name) > maxText || len(p.Version) > maxText || len(p.Requires) > maxRequires || len(p.Pythons) > maxPythons {
 				t.Errorf("%q has the package %+v", text, p)

@@ -149,8 +149,7 @@ type source struct {
 // sources are tried in order, and the first that matches reads the file. Names have no
 // leading slash.
 var sources = []source{
-	{hasSuffix(".dist-info/METADATA"), 2 << 20, readMetadata},
-	{hasSuffix(".egg-info/PKG-INFO"), 2 << 20, readMetadata},
+	{isMetadata, 2 << 20, readMetadata},
 	{hasSuffix(".dist-info/RECORD"), maxRecord, readRecord},
 	{isInstaller, 4 << 10, readInstaller},
 	{isTopLevel, 64 << 10, readTopLevel},
@@ -174,7 +173,7 @@ var sources = []source{
 
 // WantsID names the version of Wants. Change it with every change of Wants, so that a
 // cached index with other files is not used.
-const WantsID = "inventory 10"
+const WantsID = "inventory 11"
 
 // Wants reports whether the bytes of a file are needed, by its path without a leading
 // slash and its size in bytes.

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"bytes"
 	"hash/maphash"
 	"io"
 	"sync"
@@ -42,17 +43,53 @@ func (x *Extractor) python(r io.Reader, size int64) ([]byte, error) {
 	return x.Once(r, min(size, pysource.MaxSource+1), pysource.Reduce)
 }
 
+// metadata reads METADATA or PKG-INFO and returns the fields that [Read] and others take from it.
+func (x *Extractor) metadata(r io.Reader, size int64) ([]byte, error) {
+	p := buffers.Get().(*[]byte)
+	defer buffers.Put(p)
+	b, err := fill(p, r, size)
+	if err != nil {
+		return nil, err
+	}
+	text := reduceMetadata(b)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.place(text), nil
+}
+
+// fill reads size bytes into a buffer.
+func fill(p *[]byte, r io.Reader, size int64) ([]byte, error) {
+	if int64(cap(*p)) < size {
+		*p = make([]byte, size+size/4)
+	}
+	b := (*p)[:size]
+	_, err := io.ReadFull(r, b)
+	return b, err
+}
+
+// reduceMetadata leaves out the description of METADATA and PKG-INFO, behind the first empty line or in lines that continue a field, and
+// all other such lines.
+func reduceMetadata(b []byte) []byte {
+	out := make([]byte, 0, min(len(b), 4<<10))
+	for line := range bytes.Lines(b) {
+		switch {
+		case len(bytes.TrimRight(line, "\r\n")) == 0:
+			return out
+		case line[0] != ' ' && line[0] != '\t':
+			out = append(out, line...)
+		}
+	}
+	return out
+}
+
 // Once reads size bytes of a file and returns what reduce makes of them, or what it has made
 // of the same bytes before. An Extractor for which Once is called is for one reduce: its
 // result depends on the bytes alone and does not share their memory.
 func (x *Extractor) Once(r io.Reader, size int64, reduce func([]byte) []byte) ([]byte, error) {
 	p := buffers.Get().(*[]byte)
 	defer buffers.Put(p)
-	if int64(cap(*p)) < size {
-		*p = make([]byte, size+size/4)
-	}
-	b := (*p)[:size]
-	if _, err := io.ReadFull(r, b); err != nil {
+	b, err := fill(p, r, size)
+	if err != nil {
 		return nil, err
 	}
 	key := keyOf(b)
@@ -76,18 +113,26 @@ const (
 func (x *Extractor) keep(key sourceKey, text []byte) []byte {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if n := len(text); n > 0 && n <= maxInBlock {
-		if len(x.block) < n {
-			x.block = make([]byte, sizeOfBlock)
-		}
-		copy(x.block, text)
-		text, x.block = x.block[:n:n], x.block[n:]
-	}
+	text = x.place(text)
 	if x.texts == nil {
 		x.texts = map[sourceKey][]byte{}
 	}
 	if len(x.texts) < maxSame {
 		x.texts[key] = text
 	}
+	return text
+}
+
+// place copies a short text into a block.
+func (x *Extractor) place(text []byte) []byte {
+	n := len(text)
+	if n == 0 || n > maxInBlock {
+		return text
+	}
+	if len(x.block) < n {
+		x.block = make([]byte, sizeOfBlock)
+	}
+	copy(x.block, text)
+	text, x.block = x.block[:n:n], x.block[n:]
 	return text
 }

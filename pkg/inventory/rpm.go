@@ -54,12 +54,15 @@ var one sync.Mutex
 
 // Extract returns a function that reduces a file to what [Read] needs of it, or nil if
 // the file's bytes are kept. Read returns the same for both. Of Python source it is what
-// [pysource.Reduce] returns. An rpm database has the file
+// [pysource.Reduce] returns, of the metadata of a wheel its fields without the description. An rpm database has the file
 // lists and change logs of all packages, and each layer that installs something has a
 // whole database.
 func (x *Extractor) Extract(name string, size int64) func(io.Reader) ([]byte, error) {
 	if strings.HasSuffix(name, ".py") && sourceOf(name) == nil {
 		return func(r io.Reader) ([]byte, error) { return x.python(r, size) }
+	}
+	if isMetadata(name) && sourceOf(name) != nil {
+		return func(r io.Reader) ([]byte, error) { return x.metadata(r, size) }
 	}
 	if !isRPM(name) || isCopy(name) || size > maxRPM {
 		return nil

@@ -15,6 +15,10 @@ import (
 	"strings"
 )
 
+func isMetadata(name string) bool {
+	return strings.HasSuffix(name, ".dist-info/METADATA") || strings.HasSuffix(name, ".egg-info/PKG-INFO")
+}
+
 // readMetadata reads the header of METADATA or PKG-INFO, which has fields like a mail
 // (PEP 566 and the core metadata specification). It ignores the description after the
 // first empty line.
