@@ -175,6 +175,9 @@ func (f *finder) findParts(class *Class) *packages {
 // isOfStart reports whether a program of Python is one of the image's start.
 func isOfStart(s *replay.Start) bool { return !s.Node && s.Package == "" && s.Folder == nil }
 
+// idlers are programs that only keep a container alive, or start what others have configured.
+var idlers = []string{"sleep", "tail", "cat", "true", "pause", "watch", "top", "tmux", "screen", "systemd", "init", "runsvdir", "s6-svscan", "catatonit"}
+
 // isWhole reports whether the programs of the image's start were followed to their ends, and one of them is a
 // program of Python.
 func (f *finder) isWhole() bool {
@@ -203,6 +206,9 @@ func (f *finder) isKnown() bool {
 	}
 	for i := range s.Programs {
 		p := &s.Programs[i]
+		if packs.MatchAny(idlers, path.Base(p.Path)) && (p.Main || slices.ContainsFunc(p.Args, func(a string) bool { return a == "infinity" || a == "inf" || a == "-f" || a == "-F" })) {
+			return false // people run programs in the container by hand
+		}
 		for _, a := range append(slices.Clone(p.Args), p.Path, p.File, p.Dir) {
 			if !startup.Known(a) {
 				return false

@@ -39,6 +39,7 @@ type debs struct {
 	f      *finder
 	all    []*deb
 	byName map[string][]int     // also by the names that they provide
+	needs  [][]int              // the packages that each requires, all alternatives of each clause
 	owner  map[string]int       // of libraries and links to them, by their paths without leading slashes
 	byFile map[string][]int     // by the base names of these and their SONAMEs
 	leads  map[int]map[int]bool // from ownText, or from one package of libraries to another
@@ -117,11 +118,44 @@ func (f *finder) findDebs(ctx context.Context, class *Class) (*debs, error) {
 	for block := range strings.SplitSeq(status, "\n\n") {
 		d.add(block, lists, owners)
 	}
-	d.own(owners)
-	if len(d.owner) == 0 {
+	d.keepOthers(owners)
+	libraries := 0
+	for _, one := range d.all {
+		if len(one.files) > 0 {
+			libraries++
+		}
+	}
+	if libraries == 0 || libraries > maxLibraryDebs || !d.require() {
+		return nil, nil
+	}
+	if d.own(); len(d.byFile) > maxLibraryNames {
 		return nil, nil
 	}
 	return d, nil
+}
+
+// Limits of an image's packages with libraries, of the names of these, and of the requirements of all packages.
+const (
+	maxLibraryDebs  = 1 << 10
+	maxLibraryNames = 1 << 12
+	maxDebRequires  = 1 << 20
+)
+
+// require finds the packages that each requires. It reports false if they are too many.
+func (d *debs) require() bool {
+	n := 0
+	d.needs = make([][]int, len(d.all))
+	for i, one := range d.all {
+		for _, clause := range one.requires {
+			for _, name := range clause {
+				if n += len(d.byName[name]); n > maxDebRequires {
+					return false
+				}
+				d.needs[i] = append(d.needs[i], d.byName[name]...)
+			}
+		}
+	}
+	return true
 }
 
 // The files of dpkg, and a bound of one, in bytes.
@@ -149,14 +183,17 @@ func (f *finder) isFollowed(hosts []string) bool {
 			return false
 		}
 	}
+	own := false
 	for i := range s.Programs {
 		switch p := &s.Programs[i]; p.Kind {
 		case startup.KindShell:
 		case startup.KindPython:
+			own = true
 			if py := p.Python; py.File == "" || environmentOf(py.File) != "" || !isPlaceOfOwn(py.File[1:]) || len(py.Imports) > 0 {
 				return false // a program of a package may run any code
 			}
 		case startup.KindNode:
+			own = true
 			if p.File == "" {
 				return false
 			}
@@ -164,9 +201,24 @@ func (f *finder) isFollowed(hosts []string) bool {
 			if p.Path == "" || packs.MatchAny(interpreters, path.Base(p.Path)) || f.isOpen(p.Path, hosts) {
 				return false // it runs what users type, or needs what they bring
 			}
+			own = own || f.isForGPU(p.Path)
 		}
 	}
-	return true
+	return own
+}
+
+// isForGPU reports whether a program is one of the image's own, or needs a GPU library: an image whose programs are all others is not for
+// what they do.
+func (f *finder) isForGPU(program string) bool {
+	e, _, ok := f.FS.Lookup(program)
+	i := slices.IndexFunc(f.Evidence.Files.Objects, func(o *replay.Object) bool { return ok && o.Path == "/"+e.Path })
+	if i < 0 || isPlaceOfOwn(e.Path) {
+		return i >= 0
+	}
+	proc := f.process(f.Evidence.Files.Objects[i])
+	return proc != nil && slices.ContainsFunc(proc.Objects, func(m *elfdeps.Module) bool {
+		return m.Object != nil && f.Packs.Family(m.Object.Soname) != nil
+	})
 }
 
 // isOpen reports whether a program loads what its users bring: it lacks a library that is none of the driver's, opens libraries but
@@ -270,8 +322,8 @@ func debName(relation string) string {
 	return name
 }
 
-// own finds the packages that have nothing but GPU libraries and links to them, and what leads to these besides texts.
-func (d *debs) own(owners map[string]int) {
+// keepOthers keeps the packages that have other files than GPU libraries and links to them.
+func (d *debs) keepOthers(owners map[string]int) {
 	f := d.f
 	for i, one := range d.all {
 		for _, e := range one.files {
@@ -281,8 +333,14 @@ func (d *debs) own(owners map[string]int) {
 		}
 		if one.stays {
 			one.files, one.layers = nil, nil
-			continue
 		}
+	}
+}
+
+// own finds the libraries of packages, and what leads to them besides texts.
+func (d *debs) own() {
+	f := d.f
+	for i, one := range d.all {
 		for _, e := range one.files {
 			d.owner[e.Path] = i
 			one.bytes += e.Size
@@ -357,16 +415,6 @@ func (d *debs) could() bool {
 	return bytes >= minUnused
 }
 
-// requiredOf returns the installed packages that one requires, all alternatives of each clause.
-func (d *debs) requiredOf(i int) (list []int) {
-	for _, clause := range d.all[i].requires {
-		for _, name := range clause {
-			list = append(list, d.byName[name]...)
-		}
-	}
-	return list
-}
-
 // reach returns the packages that stay, and those that they lead to.
 func (d *debs) reach() map[int]bool {
 	reached := map[int]bool{ownText: true}
@@ -388,7 +436,7 @@ func (d *debs) reach() map[int]bool {
 			add(to)
 		}
 		if i >= 0 {
-			for _, to := range d.requiredOf(i) {
+			for _, to := range d.needs[i] {
 				add(to)
 			}
 		}
@@ -400,29 +448,43 @@ func (d *debs) reach() map[int]bool {
 // requires.
 func (d *debs) unused() (map[string]int, []Package) {
 	reached := d.reach()
+	requiredBy := map[int][]int{} // packages that are not reached
+	var next []int
+	for i, one := range d.all {
+		if !reached[i] {
+			for _, j := range d.needs[i] {
+				requiredBy[j] = append(requiredBy[j], i)
+			}
+			if one.bytes > 0 {
+				next = append(next, i)
+			}
+		}
+	}
 	goes := map[int]bool{}
-	for more := true; more; { // packages without files go only with one that they require
-		more = false
-		for i, one := range d.all {
-			if !reached[i] && !goes[i] && (one.bytes > 0 || slices.ContainsFunc(d.requiredOf(i), func(j int) bool { return goes[j] })) {
-				goes[i], more = true, true
+	for ; len(next) > 0; next = next[1:] { // packages without files go only with one that they require
+		if i := next[0]; !goes[i] {
+			goes[i] = true
+			for _, j := range requiredBy[i] {
+				if !goes[j] {
+					next = append(next, j)
+				}
 			}
 		}
 	}
 	required := map[int]bool{}
 	for i := range goes {
-		for _, j := range d.requiredOf(i) {
+		for _, j := range d.needs[i] {
 			required[j] = required[j] || i != j
 		}
 	}
 	of, bytes := map[int]int{}, map[int]int64{}
 	take := func(root int) {
-		for next := []int{root}; len(next) > 0; next = next[1:] {
+		for next = []int{root}; len(next) > 0; next = next[1:] {
 			if i := next[0]; goes[i] {
 				if _, ok := of[i]; !ok {
 					of[i] = root
 					bytes[root] += d.all[i].bytes
-					next = append(next, d.requiredOf(i)...)
+					next = append(next, d.needs[i]...)
 				}
 			}
 		}
@@ -448,7 +510,7 @@ func (d *debs) unused() (map[string]int, []Package) {
 		if of[i] != i {
 			q.For = d.all[of[i]].name
 		}
-		for _, j := range d.requiredOf(i) {
+		for _, j := range d.needs[i] {
 			if name := d.all[j].name; d.all[j].bytes > 0 && reached[j] && !slices.Contains(q.Keeps, name) {
 				q.Keeps = append(q.Keeps, name)
 			}

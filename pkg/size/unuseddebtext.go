@@ -138,10 +138,11 @@ func (f *finder) settings() []string {
 
 // namer finds the names of libraries in texts.
 type namer struct {
-	stems []*libraryStem
+	stems map[string]*libraryStem
 	first [256]bool                 // their first bytes
 	begin map[uint16][]*libraryStem // by their first two bytes
 	fold  bool                      // the stems are in lower case, as are the texts to be
+	tries int
 }
 
 // libraryStem is the name of libraries between "lib" and ".so", and the base names of these libraries by package.
@@ -152,7 +153,10 @@ type libraryStem struct {
 
 // namers returns one that tells capitals from small letters, and one that does not.
 func (d *debs) namers() (exact, folded *namer) {
-	exact, folded = &namer{begin: map[uint16][]*libraryStem{}}, &namer{begin: map[uint16][]*libraryStem{}, fold: true}
+	of := func(fold bool) *namer {
+		return &namer{stems: map[string]*libraryStem{}, begin: map[uint16][]*libraryStem{}, fold: fold}
+	}
+	exact, folded = of(false), of(true)
 	for _, base := range slices.Sorted(maps.Keys(d.byFile)) {
 		stem := strings.TrimPrefix(stemOf(base), "lib")
 		for _, i := range d.byFile[base] {
@@ -167,15 +171,18 @@ func (n *namer) add(stem, base string, i int) {
 	if len(stem) < 3 {
 		return
 	}
-	at := slices.IndexFunc(n.stems, func(s *libraryStem) bool { return s.text == stem })
-	if at < 0 {
-		s := &libraryStem{stem, map[int][]string{}}
-		at, n.stems = len(n.stems), append(n.stems, s)
+	s := n.stems[stem]
+	if s == nil {
+		s = &libraryStem{stem, map[int][]string{}}
+		n.stems[stem] = s
 		key := uint16(stem[0])<<8 | uint16(stem[1])
 		n.first[stem[0]], n.begin[key] = true, append(n.begin[key], s)
 	}
-	n.stems[at].names[i] = append(n.stems[at].names[i], base)
+	s.names[i] = append(s.names[i], base)
 }
+
+// maxTries limits the places in all files that are looked at for names.
+const maxTries = 1 << 30
 
 // Bytes of a buffer, and those before and behind a name that say what it is.
 const (
@@ -185,7 +192,7 @@ const (
 )
 
 // read reads a file and calls found with each package that it names, with some perhaps more than once; with -1 if unpacks is
-// set and it has a text of unpackers.
+// set and it has a text of unpackers, or if there were too many places to look at.
 func (n *namer) read(r io.Reader, unpacks bool, found func(i int)) error {
 	buf := make([]byte, 0, nameBuffer+nameBehind+nameAhead)
 	binary, first := false, true
@@ -213,6 +220,10 @@ func (n *namer) read(r io.Reader, unpacks bool, found func(i int)) error {
 			to = len(buf) - nameAhead
 		}
 		n.search(buf, begin, to, binary, found)
+		if n.tries > maxTries {
+			found(-1)
+			return nil
+		}
 		if end {
 			return nil
 		}
@@ -248,7 +259,9 @@ func (n *namer) search(text []byte, from, to int, binary bool, found func(i int)
 			if next < '0' || next > 'z' {
 				continue // no stem goes on so
 			}
-			for _, s := range n.begin[uint16(text[i])<<8|uint16(next)] {
+			list := n.begin[uint16(text[i])<<8|uint16(next)]
+			n.tries += len(list)
+			for _, s := range list {
 				n.match(text, i, s, binary, found)
 			}
 		} else if binary && i+3 < len(text) && text[i+3] == 0 && text[i+2] != 0 {
@@ -280,7 +293,12 @@ func (s *libraryStem) all(found func(i int)) {
 	}
 }
 
-// loose is the least number of letters of a name that a binary does not have by chance.
+// isPrintable reports whether bytes are of a text.
+func isPrintable(text []byte) bool {
+	return !slices.ContainsFunc(text, func(c byte) bool { return c < ' ' || c > '~' })
+}
+
+// loose is the least number of letters of a name that a binary does not have by chance; one with fewer has text around it.
 const loose = 5
 
 // match calls found if a text has a stem, or a beginning of it that the text goes on from, at a place.
@@ -308,7 +326,7 @@ func (n *namer) match(text []byte, at int, s *libraryStem, binary bool, found fu
 		if same >= 3 && goesOn || lib && (goesOn || stops) || part && ends {
 			s.all(found)
 		}
-	case alone && ends || binary && (lib || len(s.text) >= loose):
+	case alone && ends || binary && (lib || len(s.text) >= loose || (alone || isPrintable(before[max(0, len(before)-4):])) && (ends || isPrintable(behind[:min(4, len(behind))]))):
 		version := libraryVersion.Find(behind[:min(len(behind), 40)])
 		if version == nil || !lib {
 			s.all(found)
