@@ -3,6 +3,7 @@ package size
 import (
 	"cmp"
 	"context"
+	"debug/elf"
 	"io"
 	"maps"
 	"path"
@@ -322,13 +323,14 @@ func debName(relation string) string {
 	return name
 }
 
-// keepOthers keeps the packages that have other files than GPU libraries and links to them.
+// keepOthers keeps the packages that have other files than GPU libraries and links to them. Those of other processors stay as well:
+// code of theirs may have a text in parts that are no bytes.
 func (d *debs) keepOthers(owners map[string]int) {
 	f := d.f
 	for i, one := range d.all {
 		for _, e := range one.files {
 			at, _, ok := f.FS.Lookup("/" + e.Path)
-			is := ok && at.Type == layers.Regular && at.Fault == "" && at.Object != nil && f.family(at) != "" && !f.Packs.FromDriver(path.Base(at.Path)) && !replay.IsProgram(at.Object)
+			is := ok && at.Type == layers.Regular && at.Fault == "" && at.Object != nil && at.Object.Machine == elf.EM_X86_64 && f.family(at) != "" && !f.Packs.FromDriver(path.Base(at.Path)) && !replay.IsProgram(at.Object)
 			one.stays = one.stays || !is || owners[at.Path] != i
 		}
 		if one.stays {

@@ -293,6 +293,21 @@ func (s *libraryStem) all(found func(i int)) {
 	}
 }
 
+// isMoved reports whether instructions of x86-64 end in a value of four or eight bytes: a short text whose parts a compiler has put into
+// code, such as that of a std::string. The rest of the text may be in an instruction far from it.
+func isMoved(before []byte) bool {
+	n := len(before)
+	if n > 0 && before[n-1]&^7 == 0xb8 { // mov to a register
+		return true
+	}
+	for _, length := range []int{2, 3, 4, 6, 7} { // mov to memory: the opcode, ModRM, perhaps SIB, and a displacement of 0, 1 or 4 bytes
+		if n >= length && before[n-length] == 0xc7 && before[n-length+1]&0x38 == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // isPrintable reports whether bytes are of a text.
 func isPrintable(text []byte) bool {
 	return !slices.ContainsFunc(text, func(c byte) bool { return c < ' ' || c > '~' })
@@ -311,6 +326,10 @@ func (n *namer) match(text []byte, at int, s *libraryStem, binary bool, found fu
 	lib := bytes.HasSuffix(before, []byte("lib"))
 	alone := !endsWord(before) || lib && !endsWord(before[:len(before)-3]) || bytes.HasSuffix(before, []byte("-l"))
 	ends := len(behind) == 0 || !isLetter(behind[0])
+	if binary && same >= 4 && isMoved(before) {
+		s.all(found)
+		return
+	}
 	switch {
 	case same < len(s.text): // a beginning
 		if !alone && !(binary && lib) {
