@@ -38,7 +38,7 @@ func TestNamer(t *testing.T) {
 		"four by a register": {zeros + "\xb8nppi\x89\x45\x10", []int{1}},
 		"four of data":       {zeros + "\x11\x22\x33\x44\x55\x66\x77cubl\x88\x99", nil},
 	} {
-		exact, folded := d.namers()
+		exact, folded := d.bothNamers()
 		n := exact
 		if strings.IndexByte(tt.text, 0) < 0 {
 			n = folded

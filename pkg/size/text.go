@@ -133,7 +133,7 @@ func (r *Result) packages(b *strings.Builder, list []Package) {
 	}
 	if len(debs) > 0 {
 		manual := ""
-		if slices.Sort(keeps); len(keeps) > 0 { // or autoremove takes them for packages that nobody asked for
+		if slices.Sort(keeps); len(keeps) > 0 { // or apt takes them for packages that are not needed any more
 			keeps = slices.Compact(keeps)
 			manual = "apt-mark manual " + strings.Join(keeps, " ") + " && "
 		}

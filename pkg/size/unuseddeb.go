@@ -294,7 +294,7 @@ func (d *debs) add(block string, lists map[string]string, owners map[string]int)
 		}
 		e, layer, ok := d.f.FS.Lstat(p)
 		if !ok {
-			one.stays = true // nobody knows what it was
+			one.stays = true // its kind is not known
 			continue
 		}
 		if e.IsDir() {

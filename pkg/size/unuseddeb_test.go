@@ -180,7 +180,7 @@ func TestUnusedDebs(t *testing.T) {
 	})
 }
 
-// TestUnusedDebsText shows the packages below the metapackage that requires them, and the commands.
+// TestUnusedDebsText shows the packages below the package without files that requires them, and the commands.
 func TestUnusedDebsText(t *testing.T) {
 	root, err := images.Text("base/rootfs.txtar")
 	if err != nil {

@@ -51,7 +51,7 @@ func opensAny(text []byte) string {
 
 // read finds which packages the files and settings of the image name.
 func (d *debs) read(ctx context.Context) error {
-	exact, folded := d.namers()
+	exact, folded := d.bothNamers()
 	f := d.f
 	for _, v := range f.settings() {
 		if name, _, _ := strings.Cut(v, "="); d.byName[name] == nil { // images of NVIDIA list the packages in variables
@@ -151,8 +151,8 @@ type libraryStem struct {
 	names map[int][]string
 }
 
-// namers returns one that tells capitals from small letters, and one that does not.
-func (d *debs) namers() (exact, folded *namer) {
+// bothNamers returns a [namer] that tells capitals from small letters, and one that does not.
+func (d *debs) bothNamers() (exact, folded *namer) {
 	of := func(fold bool) *namer {
 		return &namer{stems: map[string]*libraryStem{}, begin: map[uint16][]*libraryStem{}, fold: fold}
 	}
@@ -196,7 +196,7 @@ const (
 func (n *namer) read(r io.Reader, unpacks bool, found func(i int)) error {
 	buf := make([]byte, 0, nameBuffer+nameBehind+nameAhead)
 	binary, first := false, true
-	begin := 0 // bytes of buf that were searched
+	begin := 0 // bytes of the buffer that were searched
 	for {
 		got, err := io.ReadFull(r, buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+got]
