@@ -450,56 +450,9 @@ func (d *debs) reach() map[int]bool {
 // requires.
 func (d *debs) unused() (map[string]int, []Package) {
 	reached := d.reach()
-	requiredBy := map[int][]int{} // packages that are not reached
-	var next []int
-	for i, one := range d.all {
-		if !reached[i] {
-			for _, j := range d.needs[i] {
-				requiredBy[j] = append(requiredBy[j], i)
-			}
-			if one.bytes > 0 {
-				next = append(next, i)
-			}
-		}
-	}
-	goes := map[int]bool{}
-	for ; len(next) > 0; next = next[1:] { // packages without files go only with one that they require
-		if i := next[0]; !goes[i] {
-			goes[i] = true
-			for _, j := range requiredBy[i] {
-				if !goes[j] {
-					next = append(next, j)
-				}
-			}
-		}
-	}
-	required := map[int]bool{}
-	for i := range goes {
-		for _, j := range d.needs[i] {
-			required[j] = required[j] || i != j
-		}
-	}
-	of, bytes := map[int]int{}, map[int]int64{}
-	take := func(root int) {
-		for next = []int{root}; len(next) > 0; next = next[1:] {
-			if i := next[0]; goes[i] {
-				if _, ok := of[i]; !ok {
-					of[i] = root
-					bytes[root] += d.all[i].bytes
-					next = append(next, d.needs[i]...)
-				}
-			}
-		}
-	}
+	goes := d.without(reached)
+	of, bytes := d.roots(goes)
 	order := slices.Sorted(maps.Keys(goes))
-	for _, i := range order {
-		if !required[i] {
-			take(i)
-		}
-	}
-	for _, i := range order {
-		take(i) // those that require each other
-	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		last := func(i int) int { return map[bool]int{true: 0, false: 1}[of[i] == i] }
 		return cmp.Or(cmp.Compare(bytes[of[b]], bytes[of[a]]), cmp.Compare(d.all[of[a]].name, d.all[of[b]].name), cmp.Compare(last(a), last(b)), cmp.Compare(d.all[b].bytes, d.all[a].bytes))
@@ -533,4 +486,62 @@ func (d *debs) unused() (map[string]int, []Package) {
 		}
 	}
 	return files, list
+}
+
+// without returns the packages that go: those with libraries that are not reached, and those without files that require one.
+func (d *debs) without(reached map[int]bool) map[int]bool {
+	requiredBy := map[int][]int{}
+	var next []int
+	for i, one := range d.all {
+		if reached[i] {
+			continue
+		}
+		for _, j := range d.needs[i] {
+			requiredBy[j] = append(requiredBy[j], i)
+		}
+		if one.bytes > 0 {
+			next = append(next, i)
+		}
+	}
+	goes := map[int]bool{}
+	for ; len(next) > 0; next = next[1:] {
+		if i := next[0]; !goes[i] {
+			goes[i] = true
+			next = append(next, requiredBy[i]...)
+		}
+	}
+	return goes
+}
+
+// roots returns of each package that goes the one for which it is there, itself if no other requires it, and the bytes of
+// all of one.
+func (d *debs) roots(goes map[int]bool) (of map[int]int, bytes map[int]int64) {
+	required := map[int]bool{}
+	for i := range goes {
+		for _, j := range d.needs[i] {
+			required[j] = required[j] || i != j
+		}
+	}
+	of, bytes = map[int]int{}, map[int]int64{}
+	take := func(root int) {
+		for next := []int{root}; len(next) > 0; next = next[1:] {
+			i := next[0]
+			if _, ok := of[i]; ok || !goes[i] {
+				continue
+			}
+			of[i] = root
+			bytes[root] += d.all[i].bytes
+			next = append(next, d.needs[i]...)
+		}
+	}
+	list := slices.Sorted(maps.Keys(goes))
+	for _, i := range list {
+		if !required[i] {
+			take(i)
+		}
+	}
+	for _, i := range list {
+		take(i) // those that require each other
+	}
+	return of, bytes
 }
