@@ -58,10 +58,10 @@ func (r *Run) objectOf(file string) *elfdeps.Object {
 
 // isCython reports whether Cython has made an extension module with these names.
 func (r *Run) isCython(m *elfdeps.Modules) bool {
-	is, known := r.cython[m]
+	is, known := r.madeByCython[m]
 	if !known {
 		is = slices.Contains(m.Idents, "cython_runtime")
-		r.cython[m] = is
+		r.madeByCython[m] = is
 	}
 	return is
 }

@@ -216,8 +216,8 @@ type Run struct {
 	byCython map[string][]*elfdeps.Modules
 	// objects has what the image has of the ELF files that were asked for, by path.
 	objects map[string]*elfdeps.Object
-	// cython says of the names in extension modules whether Cython has made the module.
-	cython map[*elfdeps.Modules]bool
+	// madeByCython says of the names in extension modules whether Cython has made the module.
+	madeByCython map[*elfdeps.Modules]bool
 	// dirs are the texts of path when a module was last searched there, or nil, and foundOnPath what was found there, by name.
 	dirs        []string
 	foundOnPath map[string]*pyenv.Spec
@@ -242,7 +242,7 @@ func New(src *Sources, in *pyenv.Interpreter, host Host, o Options) *Run {
 	if o.Machine == "" {
 		o.Machine = "x86_64"
 	}
-	r := &Run{src: src, in: in, host: host, opt: o, classes: map[string]*class{}, foundOnPath: map[string]*pyenv.Spec{}, makers: map[string]maker{}, objects: map[string]*elfdeps.Object{}, cython: map[*elfdeps.Modules]bool{}, begun: map[string]bool{}, noOperators: map[string]bool{}, flags: int64(rtldNow)}
+	r := &Run{src: src, in: in, host: host, opt: o, classes: map[string]*class{}, foundOnPath: map[string]*pyenv.Spec{}, makers: map[string]maker{}, objects: map[string]*elfdeps.Object{}, madeByCython: map[*elfdeps.Modules]bool{}, begun: map[string]bool{}, noOperators: map[string]bool{}, flags: int64(rtldNow)}
 	r.modules = r.newNames()
 	r.modules.modules = true
 	r.env = newEnviron(r, o.Env)

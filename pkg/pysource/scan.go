@@ -33,7 +33,7 @@ const (
 	passLine
 	delLine
 	scopeLine // global, nonlocal
-	textLine  // a string alone, such as a docstring
+	textLine  // a string alone
 )
 
 // kindWords are the words that kindOfWord knows.
