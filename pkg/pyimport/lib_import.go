@@ -78,6 +78,7 @@ func init() {
 			"files":                  notKnown("files"),
 			"metadata":               notKnown("metadata"),
 		})
+		addModel(mod, "PackageNotFoundError", func(r *Run) value { return r.notFoundClass() })
 	}
 	functions("pkg_resources", map[string]func(*Run, *args) value{
 		"iter_entry_points": func(r *Run, a *args) value {
@@ -495,18 +496,22 @@ func normalName(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(c rune) bool { return c == '-' || c == '_' || c == '.' }), "-")
 }
 
+// notFoundClass returns importlib.metadata.PackageNotFoundError, which is also the class of the backport
+// importlib_metadata. It does not come from their source: before Python 3.11 the reduced source of
+// importlib.metadata lacks the class, since no statement that is kept names it.
+func (r *Run) notFoundClass() *class {
+	const key = "importlib.metadata.PackageNotFoundError"
+	c, ok := r.classes[key]
+	if !ok {
+		c = r.newClass("PackageNotFoundError", "importlib.metadata", []value{r.exceptionClass("ModuleNotFoundError")})
+		r.classes[key] = c
+	}
+	return c
+}
+
 // noDist raises PackageNotFoundError.
 func (r *Run) noDist(name string) value {
-	c := r.newClass("PackageNotFoundError", "importlib.metadata", []value{r.exceptionClass("ModuleNotFoundError")})
-	for _, mod := range []string{"importlib.metadata", "importlib_metadata"} {
-		if v, ok := r.modules.get(mod); ok {
-			if m, ok := v.(*module); ok {
-				if k, ok := m.names.m["PackageNotFoundError"].(*class); ok {
-					c = k
-				}
-			}
-		}
-	}
+	c := r.notFoundClass()
 	text := name
 	if r.in.Major == 3 && r.in.Minor >= 10 {
 		text = "No package metadata was found for " + name
