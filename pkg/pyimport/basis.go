@@ -73,16 +73,16 @@ func (r *Run) readsNothing(of value) {
 
 // readsName notes that the call that is followed reads a variable of another scope. A function of its module may have
 // bound it anew (global), or a statement of another module, both of which the reduction may have left out.
-// Names such as __version__, and those of modules, functions and classes, are bound once.
+// Names such as __version__ or torch_version, and those of modules, functions and classes, are bound once.
 func (r *Run) readsName(in *names, name string, v value) {
 	if by, ok := in.changed[name]; ok {
 		r.basis.changed, r.basis.weak = r.basis.changed || by == byFunction, r.basis.weak || by == byWeak
 	}
-	if r.basis.call == 0 || r.basis.older || in.call == r.basis.call || strings.HasPrefix(name, "__") {
+	if r.basis.call == 0 || r.basis.older || in.call == r.basis.call || strings.HasPrefix(name, "__") || strings.HasSuffix(strings.ToLower(name), "version") {
 		return
 	}
 	switch v := v.(type) {
-	case *module, *builtin, *unknown:
+	case *module, *builtin, *unknown, *environ:
 	case *function:
 		r.basis.older = v.name != name
 	case *class:

@@ -183,6 +183,20 @@ def check():
         raise RuntimeError("set API_KEY")
 check()
 `, ""},
+		{"a release in a variable", `
+my_version = "1.2"
+def check(other):
+    if my_version != other:
+        raise RuntimeError(my_version + " does not match " + other)
+check("1.3")
+`, "RuntimeError: 1.2 does not match 1.3"},
+		{"a variable that turns something off", `
+import os
+def check():
+    if not os.environ.get("SKIP_CHECK"):
+        raise RuntimeError("no match")
+check()
+`, "RuntimeError: no match"},
 		{"a directory", `
 import os
 def check(d):

@@ -3,6 +3,7 @@ package pyimport
 import (
 	"cmp"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/internal/version"
@@ -36,7 +37,7 @@ func (e *environ) has(name string) (is, known bool) {
 	if isUnknown(v) {
 		return false, false
 	}
-	if !ok {
+	if !ok && !turnsOff(name) {
 		e.run.basis.older = true
 		e.run.lacks(name)
 	}
@@ -46,9 +47,17 @@ func (e *environ) has(name string) (is, known bool) {
 // lacks notes that the module which runs has asked for a variable that is not set, and for which it
 // has no value of its own.
 func (r *Run) lacks(name string) {
-	if r.frame != nil && r.frame.module != nil {
+	if r.frame != nil && r.frame.module != nil && !turnsOff(name) {
 		r.frame.module.lacks = name
 	}
+}
+
+// turnsOff reports whether the name of a variable says that it turns something off, such as flashinfer's
+// FLASHINFER_DISABLE_VERSION_CHECK: users of an image that works need not set it.
+func turnsOff(name string) bool {
+	return slices.ContainsFunc(strings.Split(strings.ToUpper(name), "_"), func(word string) bool {
+		return slices.Contains([]string{"BYPASS", "DISABLE", "DISABLED", "IGNORE", "SKIP"}, word)
+	})
 }
 
 // forgo takes back an exception that the program does not expect, and that it raises because a
@@ -63,7 +72,7 @@ func (r *Run) forgo(name string) {
 // get returns a variable; ok is false if it is not set.
 func (e *environ) get(name string) (v value, ok bool) {
 	v, ok = e.vars.get(name)
-	e.run.basis.older = e.run.basis.older || !ok && name != "PATH" // docker run may set it
+	e.run.basis.older = e.run.basis.older || !ok && name != "PATH" && !turnsOff(name) // docker run may set it
 	if !ok && e.vars.open != "" {
 		return unknownf("the variable %s", name), true
 	}

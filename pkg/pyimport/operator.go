@@ -41,7 +41,7 @@ func (r *Run) getattr(v value, name string) value {
 		}
 		if v.names.open == "" && r.raised == nil {
 			switch doubt, skipped := r.skips(v, name); {
-			case skipped || r.isNamespace(v) && r.surelyLacks(v, name):
+			case skipped || (r.isNamespace(v) || r.readsOther(v)) && r.surelyLacks(v, name):
 				r.raiseFailure(&Failure{Type: "AttributeError", Text: text, Doubt: doubt, Lacks: lack}, nil)
 			default:
 				r.guess("AttributeError", text)
@@ -75,6 +75,17 @@ func (r *Run) getattr(v value, name string) value {
 		return &method{self: v, fn: m}
 	}
 	return unknownf("%s of a %s", name, typeName(v))
+}
+
+// readsOther reports whether the module that runs reads an attribute of a top-level module of another
+// package, which has been executed, and not because an exception in doubt has been caught. Which object is meant by the
+// name of a submodule is less certain: the package may have bound something else to it. What Python's own library lacks,
+// rules/names.yaml says.
+func (r *Run) readsOther(m *module) bool {
+	own, _, _ := strings.Cut(r.frame.module.name, ".")
+	library := strings.Contains(m.file, "/lib/python3") && !strings.Contains(m.file, "-packages/")
+	return !m.loading && m.name != own && !strings.Contains(m.name, ".") && !library &&
+		!slices.ContainsFunc(r.frame.caught, func(e *exception) bool { return e.doubt != "" })
 }
 
 // getAttribute is the __getattribute__ of modules, which also asks their __getattr__ (module_getattro of

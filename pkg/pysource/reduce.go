@@ -38,7 +38,7 @@ const maxHead = 256
 //   - functions that import or open something, that call such a function, or that kept
 //     lines call: in these their imports, returns and raises, statements that call what
 //     they import, or methods of it in a loop over them, and, if a kept line of the module
-//     calls them, their calls;
+//     calls them, their calls, and the attributes that they give to what they import;
 //   - functions by which programs start, as if they were called: those named main, cli and so
 //     on, those that read a command line, and commands of click and typer;
 //   - the assignments of all names that kept lines use or bind;
@@ -562,6 +562,9 @@ func (r *reducer) findHot() {
 		case l.fn >= 0 && l.flags&hot != 0:
 			r.live(l.fn, stub)
 			some = true
+		case l.fn >= 0 && l.flags&assigns != 0 && r.setsImported(l):
+			r.live(l.fn, full)
+			some = true
 		}
 		if giver >= 0 && l.parent == giver {
 			r.keepMember(int32(i))
@@ -1030,10 +1033,42 @@ func (r *reducer) modeOf(l *logical, m mode, before bool) mode {
 		return full
 	case m == full && l.flags&assigns != 0 && bytes.HasPrefix(r.bytesOf(l), []byte("self.")) && isShort(r.bytesOf(l), int(l.equal)):
 		return full
+	case m == full && l.flags&assigns != 0 && r.setsImported(l):
+		return full
 	case l.flags&block == 0 && l.kind >= ifLine && l.kind <= caseLine && hasJump(r.bytesOf(l)):
 		return full
 	}
 	return dropped
+}
+
+// setsImported reports whether a line gives an attribute to something that the module or the function
+// imports: other modules may import the name from there (`huggingface_hub.cached_download = …`).
+func (r *reducer) setsImported(l *logical) bool {
+	name, attr, ok := bytes.Cut(r.bytesOf(l)[:l.equal], []byte("."))
+	if !ok || len(name) == 0 || bytes.ContainsFunc(name, notInName) || bytes.ContainsFunc(bytes.TrimSpace(attr), func(c rune) bool { return c != '.' && notInName(c) }) {
+		return false
+	}
+	if slices.ContainsFunc(r.imports, func(i int32) bool { return binds(r.bytesOf(&r.lines[i]), name) }) {
+		return true
+	}
+	for i := l.fn + 1; i < r.lines[l.fn].after; i++ {
+		if d := &r.lines[i]; d.kind == importLine && d.fn == l.fn && binds(r.bytesOf(d), name) {
+			return true
+		}
+	}
+	return false
+}
+
+func notInName(c rune) bool { return c < utf8.RuneSelf && !parts[c] }
+
+// binds reports whether a line that imports has a name.
+func binds(text, name []byte) bool {
+	found := false
+	eachName(text, func(n []byte, _ int) bool {
+		found = bytes.Equal(n, name)
+		return !found
+	})
+	return found
 }
 
 // returnsFound reports whether a return has only names, or attributes of them, of which the

@@ -15,6 +15,24 @@ import (
 // TestReduce: what is kept of a module, in its form.
 func TestReduce(t *testing.T) {
 	for _, c := range []struct{ name, src, want string }{
+		{"attributes that functions give to imported modules", `import hub
+def shim():
+    x = 1
+    hub.cached = hub.other
+    self.y = 2
+def late():
+    import other
+    other.name = 3
+shim()
+`, `import hub
+def shim():
+ hub.cached=hub.other#4
+ self.y=2
+def late():
+ import other
+ other.name=3
+shim()
+`},
 		{"imports and their guards", `"""Doc: import x"""
 # import y
 import os, \
