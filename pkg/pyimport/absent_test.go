@@ -28,7 +28,7 @@ func TestSurelyLacks(t *testing.T) {
 		"from helper import x\ndef __getattr__(n): return x(n)\n":                                false,
 	} {
 		r := cythonRun(t, txtar.File{Name: "m.py", Data: []byte(source)}, txtar.File{Name: "helper.so"},
-			txtar.File{Name: "re.py"}, txtar.File{Name: "threading.py"}, txtar.File{Name: "logging.py", Data: []byte("def getLogger(name): return 1\n")},
+			txtar.File{Name: "re.py", Data: []byte("gone = 1\ndef compile(p): return p\ndef add(a, b): pass\n")}, txtar.File{Name: "threading.py", Data: []byte("def Lock(): return 1\n")}, txtar.File{Name: "logging.py", Data: []byte("def getLogger(name): return 1\n")},
 			txtar.File{Name: "user.py", Data: []byte("from m import gone\n")})
 		got := ""
 		if f := r.Import("user").Failed; f != nil && f.Doubt == "" {
