@@ -1045,10 +1045,10 @@ func (r *reducer) modeOf(l *logical, m mode, before bool) mode {
 // imports: other modules may import the name from there (`huggingface_hub.cached_download = …`).
 func (r *reducer) setsImported(l *logical) bool {
 	name, attr, ok := bytes.Cut(r.bytesOf(l)[:l.equal], []byte("."))
-	if !ok || len(name) == 0 || bytes.ContainsFunc(name, notInName) || bytes.ContainsFunc(bytes.TrimSpace(attr), func(c rune) bool { return c != '.' && notInName(c) }) {
+	if !ok || len(name) == 0 || string(name) == "self" || string(name) == "cls" || bytes.ContainsFunc(name, notInName) || bytes.ContainsFunc(bytes.TrimSpace(attr), func(c rune) bool { return c != '.' && notInName(c) }) {
 		return false
 	}
-	if slices.ContainsFunc(r.imports, func(i int32) bool { return binds(r.bytesOf(&r.lines[i]), name) }) {
+	if slices.ContainsFunc(r.sorted.imports, func(i int32) bool { return binds(r.bytesOf(&r.lines[i]), name) }) {
 		return true
 	}
 	for i := l.fn + 1; i < r.lines[l.fn].after; i++ {
