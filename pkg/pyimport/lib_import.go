@@ -496,8 +496,8 @@ func normalName(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(c rune) bool { return c == '-' || c == '_' || c == '.' }), "-")
 }
 
-// notFoundClass returns importlib.metadata.PackageNotFoundError, which is also the class of the backport
-// importlib_metadata. It does not come from their source: before Python 3.11 the reduced source of
+// notFoundClass returns importlib.metadata.PackageNotFoundError, which is also the class of
+// importlib_metadata, the same library for older releases. It does not come from their source: before Python 3.11 the reduced source of
 // importlib.metadata lacks the class, since no statement that is kept names it.
 func (r *Run) notFoundClass() *class {
 	const key = "importlib.metadata.PackageNotFoundError"

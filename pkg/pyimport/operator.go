@@ -79,8 +79,8 @@ func (r *Run) getattr(v value, name string) value {
 
 // readsOther reports whether the module that runs reads an attribute of a top-level module of another
 // package, which has been executed, and not because an exception in doubt has been caught. Which object is meant by the
-// name of a submodule is less certain: the package may have bound something else to it. What Python's own library lacks,
-// rules/names.yaml says.
+// name of a submodule is less certain: the package may have bound something else to it. Python's own library is left
+// out: rules/names.yaml says which names its releases lack.
 func (r *Run) readsOther(m *module) bool {
 	own, _, _ := strings.Cut(r.frame.module.name, ".")
 	library := strings.Contains(m.file, "/lib/python3") && !strings.Contains(m.file, "-packages/")
