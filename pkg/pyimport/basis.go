@@ -52,7 +52,7 @@ func (r *Run) reads(v value) {
 	}
 	switch v := v.(type) {
 	case *list:
-		r.basis.older = !v.split && v != r.path // every line that names sys.path is kept
+		r.basis.older = !v.split
 	case *instance:
 		r.basis.older = v.payload != nil
 	case mutable, *moduleDict, *sysModules, *generator, *lazyTable:
