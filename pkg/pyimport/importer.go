@@ -405,10 +405,21 @@ func (r *Run) setOrigin(m *module, spec *pyenv.Spec) {
 	m.names.put("__spec__", r.newSpec(m.name, file, spec.Search))
 }
 
+// isRunning reports whether a source is being executed already. It is executed again if the search path has not
+// what it looks for by its own name, as OpenCV's loader does: whether that is so depends on all that it has done before.
+func (r *Run) isRunning(file string) bool {
+	for f := r.frame; f != nil; f = f.caller {
+		if f.file == file && file != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // execModule executes the code of a module.
 func (r *Run) execModule(m *module, spec *pyenv.Spec) {
 	depth, left, of := r.depth, r.budget-r.steps, r.basis // the steps of a call are its own
-	r.depth, r.basis = 0, basis{}
+	r.depth, r.basis = 0, basis{under: of.older && r.isRunning(spec.File)}
 	defer func() {
 		r.depth, r.budget, r.basis = depth, r.steps+left, of
 		m.opens = m.names.opens
