@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -102,7 +103,7 @@ type reducer struct {
 	fresh   []int32         // names of functions that have become live
 	seen    map[string]bool // decorators that are kept
 	text    []byte          // of kept lines
-	modules [][]byte        // importedModules
+	modules [][]byte        // findModules
 	heads   headParts       // expressions
 	// mayBind are names that functions may bind in the module, each after a space.
 	mayBind []byte
@@ -145,6 +146,7 @@ func (r *reducer) reduce(src []byte) []byte {
 	}
 	r.sortLines()
 	r.bindModule()
+	r.findModules()
 	r.readTypes()
 	r.findHot()
 	for _, i := range r.sorted.module {
@@ -1041,35 +1043,27 @@ func (r *reducer) modeOf(l *logical, m mode, before bool) mode {
 	return dropped
 }
 
-// setsImported reports whether a line gives an attribute to something that the module or the function
-// imports: other modules may import the name from there (`huggingface_hub.cached_download = …`).
+// setsImported reports whether a line gives an attribute to a module that the module or the function
+// imports: others may import the name from there (`huggingface_hub.cached_download = …`). Names of classes begin
+// with a capital.
 func (r *reducer) setsImported(l *logical) bool {
 	name, attr, ok := bytes.Cut(r.bytesOf(l)[:l.equal], []byte("."))
-	if !ok || len(name) == 0 || string(name) == "self" || string(name) == "cls" || bytes.ContainsFunc(name, notInName) || bytes.ContainsFunc(bytes.TrimSpace(attr), func(c rune) bool { return c != '.' && notInName(c) }) {
+	if !ok || len(name) == 0 || string(name) == "self" || string(name) == "cls" || bytes.ContainsFunc(name, notInName) || bytes.ContainsFunc(bytes.TrimRight(attr, " \t="), notInName) || unicode.IsUpper(rune(name[0])) {
 		return false
 	}
-	if slices.ContainsFunc(r.sorted.imports, func(i int32) bool { return binds(r.bytesOf(&r.lines[i]), name) }) {
+	if contains(r.modules, name) {
 		return true
 	}
+	var own [][]byte
 	for i := l.fn + 1; i < r.lines[l.fn].after; i++ {
-		if d := &r.lines[i]; d.kind == importLine && d.fn == l.fn && binds(r.bytesOf(d), name) {
-			return true
+		if d := &r.lines[i]; d.kind == importLine && d.fn == l.fn {
+			own = boundByImport(own, r.bytesOf(d))
 		}
 	}
-	return false
+	return contains(own, name)
 }
 
 func notInName(c rune) bool { return c < utf8.RuneSelf && !parts[c] }
-
-// binds reports whether a line that imports has a name.
-func binds(text, name []byte) bool {
-	found := false
-	eachName(text, func(n []byte, _ int) bool {
-		found = bytes.Equal(n, name)
-		return !found
-	})
-	return found
-}
 
 // returnsFound reports whether a return has only names, or attributes of them, of which the
 // function has bound one to what it looked for: a spec, a library or a release.

@@ -17,11 +17,10 @@ const maxParts = 2
 //
 // It returns the annotations of variables of classes: such a line may be written anew when its class is kept.
 func (r *reducer) keepTouched() []note {
-	modules := r.importedModules()
-	if len(modules) == 0 {
+	if len(r.modules) == 0 {
 		return nil
 	}
-	t := touching{r: r, modules: modules, later: r.annotatesLater()}
+	t := touching{r: r, modules: r.modules, later: r.annotatesLater()}
 	for _, i := range r.sorted.module {
 		if len(t.values)+len(t.annotations) == maxTouched {
 			break
@@ -367,39 +366,41 @@ func lambdaBody(text []byte, i int) int {
 	return min(i+1, len(text))
 }
 
-// importedModules returns the names that `import a`, `import a.b`, `import a as b` and `from a import b` bind in
-// the module.
-func (r *reducer) importedModules() [][]byte {
-	names := r.modules[:0]
+// findModules fills modules with the names that imports bind in the module.
+func (r *reducer) findModules() {
+	r.modules = r.modules[:0]
 	for _, i := range r.sorted.imports {
-		text := r.bytesOf(&r.lines[i])
-		list, plain := bytes.CutPrefix(text, []byte("import"))
-		if !plain {
-			_, list, _ = bytes.Cut(bytes.TrimLeft(text[len("from"):], " \t"), []byte(" import"))
+		r.modules = boundByImport(r.modules, r.bytesOf(&r.lines[i]))
+	}
+}
+
+// boundByImport appends the names that `import a`, `import a.b`, `import a as b` and `from a import b` bind.
+func boundByImport(names [][]byte, text []byte) [][]byte {
+	list, plain := bytes.CutPrefix(text, []byte("import"))
+	if !plain {
+		_, list, _ = bytes.Cut(bytes.TrimLeft(text[len("from"):], " \t"), []byte(" import"))
+	}
+	list = bytes.Trim(list, "() \t\n")
+	for more := true; more; {
+		part := list
+		n := bytes.IndexByte(list, ',')
+		if more = n >= 0; more {
+			part, list = list[:n], list[n+1:]
 		}
-		list = bytes.Trim(list, "() \t\n")
-		for more := true; more; {
-			part := list
-			n := bytes.IndexByte(list, ',')
-			if more = n >= 0; more {
-				part, list = list[:n], list[n+1:]
+		name := bytes.TrimSpace(part)
+		dot := len(name)
+		for n := len(name) - 1; n >= 0; n-- {
+			switch name[n] {
+			case ' ', '\t':
+				name, dot, n = name[n+1:], len(name)-n-1, -1 // after as
+			case '.':
+				dot = n
 			}
-			name := bytes.TrimSpace(part)
-			dot := len(name)
-			for n := len(name) - 1; n >= 0; n-- {
-				switch name[n] {
-				case ' ', '\t':
-					name, dot, n = name[n+1:], len(name)-n-1, -1 // after as
-				case '.':
-					dot = n
-				}
-			}
-			if name = name[:dot]; len(name) > 0 {
-				names = append(names, name)
-			}
+		}
+		if name = name[:dot]; len(name) > 0 {
+			names = append(names, name)
 		}
 	}
-	r.modules = names
 	return names
 }
 
