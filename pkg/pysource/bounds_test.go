@@ -1,6 +1,7 @@
 package pysource
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -40,6 +41,24 @@ func TestManyTypesAndCommands(t *testing.T) {
 		"import int\n" + strings.Repeat("import os\n", 100_000) + "import int\n" + strings.Repeat("a=int|None\n", 100_000),
 		"import os\nclass C:\n" + strings.Repeat("  a='x'\n", 100_000) + "  def f(self):\n" + strings.Repeat("    p.parse_args()\n", 100_000),
 		"import os\nclass C:\n" + strings.Repeat("  def f(self):\n    p.parse_args()\n", 60_000),
+	} {
+		if got := string(Reduce([]byte(text))); !strings.Contains(got, "import ") {
+			t.Errorf("%.40q: the import is lost", text)
+		}
+	}
+}
+
+// TestManyImportsAndCalls checks that the names of imports are looked up, and the ends of a function kept once, however
+// many lines ask for them. A file of this kind of 4 MiB took minutes.
+func TestManyImportsAndCalls(t *testing.T) {
+	var modules strings.Builder
+	for i := range 200_000 {
+		fmt.Fprintf(&modules, "import a%d\n", i)
+	}
+	for _, text := range []string{
+		"def f():\n    import a\ndef g():\n" + strings.Repeat("    f()\n", 500_000),
+		"import os\ndef g():\n    import z\n" + strings.Repeat("    a.b=1\n", 400_000),
+		modules.String() + strings.Repeat("b0.c\n", 200_000),
 	} {
 		if got := string(Reduce([]byte(text))); !strings.Contains(got, "import ") {
 			t.Errorf("%.40q: the import is lost", text)

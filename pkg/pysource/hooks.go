@@ -13,16 +13,13 @@ import "bytes"
 //	from app.server import run
 //	run()
 func (r *reducer) keepHooks(fn int32) {
-	var imported map[string]bool
 	for i := fn + 1; i < r.lines[fn].after; i++ {
 		l := &r.lines[i]
 		isCall := l.kind == other && l.flags&(calls|assigns) == calls
 		if l.fn != fn || !isCall && (l.kind != forLine || l.flags&block == 0) {
 			continue
 		}
-		if imported == nil {
-			imported = r.importedNames(fn)
-		}
+		imported := r.importedIn(fn)
 		if len(imported) == 0 {
 			return
 		}
@@ -40,18 +37,23 @@ func (r *reducer) keepHooks(fn int32) {
 	}
 }
 
-// importedNames returns the words of the imports of a function.
-func (r *reducer) importedNames(fn int32) map[string]bool {
-	names := map[string]bool{}
+// importedIn returns the names that the imports of a function bind. The caller does not change them.
+func (r *reducer) importedIn(fn int32) map[string]bool {
+	names, known := r.own[fn]
+	if known {
+		return names
+	}
 	for i := fn + 1; i < r.lines[fn].after; i++ {
 		if l := &r.lines[i]; l.kind == importLine && l.fn == fn {
-			_, list, _ := bytes.Cut(r.bytesOf(l), []byte("import"))
-			eachName(list, func(name []byte, _ int) bool {
+			boundByImport(r.bytesOf(l), func(name []byte) {
+				if names == nil {
+					names = map[string]bool{}
+				}
 				names[string(name)] = true
-				return true
 			})
 		}
 	}
+	r.own[fn] = names
 	return names
 }
 

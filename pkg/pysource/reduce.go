@@ -66,7 +66,9 @@ func Reduce(src []byte) []byte {
 	return r.reduce(src)
 }
 
-var reducers = sync.Pool{New: func() any { return &reducer{seen: map[string]bool{}} }}
+var reducers = sync.Pool{New: func() any {
+	return &reducer{seen: map[string]bool{}, own: map[int32]map[string]bool{}, ends: map[int32]int32{}}
+}}
 
 // again bounds a text that says it is reduced.
 func again(src []byte) []byte {
@@ -100,11 +102,13 @@ type reducer struct {
 	queue   []int32     // lines to keep
 	calls   []localCall // of functions of the file, in functions
 	sorted  sortedLines
-	fresh   []int32         // names of functions that have become live
-	seen    map[string]bool // decorators that are kept
-	text    []byte          // of kept lines
-	modules [][]byte        // findModules
-	heads   headParts       // expressions
+	fresh   []int32                   // names of functions that have become live
+	seen    map[string]bool           // decorators that are kept
+	text    []byte                    // of kept lines
+	modules nameTable                 // the names that imports bind in the module
+	heads   headParts                 // of the function that keepTouched looks at
+	own     map[int32]map[string]bool // importedIn, by function
+	ends    map[int32]int32           // by function: before which line keepEnds has kept its ends
 	// mayBind are names that functions may bind in the module, each after a space.
 	mayBind []byte
 	out     []byte // the reduced text without its first line
@@ -205,7 +209,10 @@ func clean(src []byte) []byte {
 func (r *reducer) reset(src []byte) {
 	r.scanner = scanner{src: src, lines: r.lines[:0], stack: r.stack[:0], syntax: r.syntax[:0], records: readsAsIs(src)}
 	r.ids.reset()
+	r.modules.reset()
 	clear(r.seen)
+	clear(r.own)
+	clear(r.ends)
 	r.names, r.binds, r.uses, r.queue, r.calls, r.fresh, r.text = r.names[:0], r.binds[:0], r.uses[:0], r.queue[:0], r.calls[:0], r.fresh[:0], r.text[:0]
 	r.mayBind = r.mayBind[:0]
 }
@@ -785,11 +792,12 @@ func (r *reducer) findCallers() {
 // keepEnds keeps the lines before a line of a function by which the function may end.
 func (r *reducer) keepEnds(line int32) {
 	fn := r.lines[line].fn
-	for i := fn + 1; i < line; i++ {
+	for i := max(fn+1, r.ends[fn]); i < line; i++ {
 		if l := &r.lines[i]; l.fn == fn && (l.kind == returnLine || l.kind == raiseLine) {
 			r.keep(i, stub)
 		}
 	}
+	r.ends[fn] = max(line, r.ends[fn])
 }
 
 // findCalls records the calls of a line of names that the file defines.
@@ -1051,16 +1059,8 @@ func (r *reducer) setsImported(l *logical) bool {
 	if !ok || len(name) == 0 || string(name) == "self" || string(name) == "cls" || bytes.ContainsFunc(name, notInName) || bytes.ContainsFunc(bytes.TrimRight(attr, " \t="), notInName) || unicode.IsUpper(rune(name[0])) {
 		return false
 	}
-	if contains(r.modules, name) {
-		return true
-	}
-	var own [][]byte
-	for i := l.fn + 1; i < r.lines[l.fn].after; i++ {
-		if d := &r.lines[i]; d.kind == importLine && d.fn == l.fn {
-			own = boundByImport(own, r.bytesOf(d))
-		}
-	}
-	return contains(own, name)
+	_, ok = r.modules.find(name)
+	return ok || r.importedIn(l.fn)[string(name)]
 }
 
 func notInName(c rune) bool { return c < utf8.RuneSelf && !parts[c] }

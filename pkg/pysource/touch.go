@@ -17,10 +17,10 @@ const maxParts = 2
 //
 // It returns the annotations of variables of classes: such a line may be written anew when its class is kept.
 func (r *reducer) keepTouched() []note {
-	if len(r.modules) == 0 {
+	if len(r.modules.names) == 0 {
 		return nil
 	}
-	t := touching{r: r, modules: r.modules, later: r.annotatesLater()}
+	t := touching{r: r, later: r.annotatesLater()}
 	for _, i := range r.sorted.module {
 		if len(t.values)+len(t.annotations) == maxTouched {
 			break
@@ -66,8 +66,7 @@ func (r *reducer) annotateAgain(notes []note) {
 
 // touching keeps the parts of modules that the lines of one file use.
 type touching struct {
-	r       *reducer
-	modules [][]byte
+	r *reducer
 	// values and annotations are the parts that are kept of each.
 	values, annotations [][]byte
 	// later is a file whose annotations are not evaluated.
@@ -79,6 +78,12 @@ type touching struct {
 func (t *touching) mayUse(text []byte) bool {
 	from, _ := t.nextUse(text, 0)
 	return from >= 0
+}
+
+// isModule reports whether an import binds a name.
+func (t *touching) isModule(name []byte) bool {
+	_, ok := t.r.modules.find(name)
+	return ok
 }
 
 // nextUse returns the start of the next name of a module before a dot, from an index on, and the index of the
@@ -94,7 +99,7 @@ func (t *touching) nextUse(text []byte, i int) (from, dot int) {
 		for from > 0 && parts[text[from-1]] {
 			from--
 		}
-		if from < i && contains(t.modules, text[from:i]) {
+		if from < i && t.isModule(text[from:i]) {
 			return from, i
 		}
 	}
@@ -368,14 +373,13 @@ func lambdaBody(text []byte, i int) int {
 
 // findModules fills modules with the names that imports bind in the module.
 func (r *reducer) findModules() {
-	r.modules = r.modules[:0]
 	for _, i := range r.sorted.imports {
-		r.modules = boundByImport(r.modules, r.bytesOf(&r.lines[i]))
+		boundByImport(r.bytesOf(&r.lines[i]), func(name []byte) { r.modules.add(name) })
 	}
 }
 
-// boundByImport appends the names that `import a`, `import a.b`, `import a as b` and `from a import b` bind.
-func boundByImport(names [][]byte, text []byte) [][]byte {
+// boundByImport calls f for the names that `import a`, `import a.b`, `import a as b` and `from a import b` bind.
+func boundByImport(text []byte, f func(name []byte)) {
 	list, plain := bytes.CutPrefix(text, []byte("import"))
 	if !plain {
 		_, list, _ = bytes.Cut(bytes.TrimLeft(text[len("from"):], " \t"), []byte(" import"))
@@ -398,10 +402,9 @@ func boundByImport(names [][]byte, text []byte) [][]byte {
 			}
 		}
 		if name = name[:dot]; len(name) > 0 {
-			names = append(names, name)
+			f(name)
 		}
 	}
-	return names
 }
 
 // touch appends to r.text the parts of modules that a value uses, or an annotation, each after a prefix and with
@@ -413,7 +416,7 @@ func (t *touching) touch(l *logical, text []byte, inAnnotation bool, prefix stri
 	r := t.r
 	has := r.text[l.out:l.stop]
 	eachName(text, func(name []byte, at int) bool {
-		if at > 0 && text[at-1] == '.' || !contains(t.modules, name) {
+		if at > 0 && text[at-1] == '.' || !t.isModule(name) {
 			return true
 		}
 		end := partEnd(text, at+len(name))
