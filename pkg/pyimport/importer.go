@@ -405,8 +405,9 @@ func (r *Run) setOrigin(m *module, spec *pyenv.Spec) {
 	m.names.put("__spec__", r.newSpec(m.name, file, spec.Search))
 }
 
-// isRunning reports whether a source is being executed already. It is executed again if the search path has not
-// what it looks for by its own name, as OpenCV's loader does: whether that is so depends on all that it has done before.
+// isRunning reports whether a source is being executed already. OpenCV's loader imports its extension module
+// by its own name, and Python executes the loader again if the search path lacks that module. All that the loader has done
+// before decides what is on the path.
 func (r *Run) isRunning(file string) bool {
 	for f := r.frame; f != nil; f = f.caller {
 		if f.file == file && file != "" {

@@ -609,8 +609,8 @@ func (r *reducer) findFinder(i int32, l *logical) {
 			r.live(l.fn, full) // which returns it to a module (lazy_loader.attach)
 		}
 	case l.parent >= 0 && bytes.Contains(r.bytesOf(&r.lines[l.parent]), []byte("ModuleType")):
-		// It gives the attributes of an object that a module puts in its own place: what it hands on to decides
-		// which submodules are found (torch.backends).
+		// A module puts an object of the class in its own place, and this method gives the object's attributes: those
+		// decide which submodules Python finds (torch.backends).
 		r.live(i, full)
 		r.keepInit(l.parent)
 	}

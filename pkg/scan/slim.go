@@ -192,8 +192,8 @@ func leaving(groups []size.Group, evidence *replay.Evidence) map[string]bool {
 	return titles
 }
 
-// verdictsWithout returns the verdicts on GPUs of the image without the files that go, but with all GPU code of the others: what goes
-// is in no row of the table any more. Processes that leave do not count.
+// verdictsWithout returns the table of GPUs of an image that has lost the files which go, and still has all GPU code in the files that
+// stay. Processes that leave do not count.
 func (j *Judged) verdictsWithout(plan *slim.Plan, groups []size.Group, leave map[string]bool, evidence *replay.Evidence) ([]*targets.Row, error) {
 	fsys, err := plan.After()
 	if err != nil {

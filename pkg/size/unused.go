@@ -70,7 +70,7 @@ type packages struct {
 	owner  map[string]int   // of files that RECORDs list, without leading slashes; shared for several
 	trees  map[string]int   // of directories and modules of those without a RECORD
 	names  map[string][]int // as mentions have them
-	leads  map[int]map[int]bool
+	leads  leads
 	may    []condition
 	main   map[int]bool // the distributions that have a program of the start
 	opaque string       // the file of the image's own that may import what its text does not say, or ""
@@ -146,7 +146,7 @@ func (f *finder) findParts(class *Class) *packages {
 		return nil
 	}
 	inv := f.Evidence.Packages.Inventory()
-	p := &packages{f: f, class: class, owner: map[string]int{}, trees: map[string]int{}, names: map[string][]int{}, leads: map[int]map[int]bool{}, main: map[int]bool{}}
+	p := &packages{f: f, class: class, owner: map[string]int{}, trees: map[string]int{}, names: map[string][]int{}, leads: leads{}, main: map[int]bool{}}
 	for _, py := range inv.Pythons {
 		if slices.ContainsFunc(f.Evidence.Starts, func(s *replay.Start) bool { return isOfStart(s) && path.Dir(s.Python) == path.Join(py.Prefix, "bin") }) {
 			p.sites = append(p.sites, py.Sites...)
@@ -458,14 +458,19 @@ func (p *packages) name(i int, name string) {
 }
 
 // lead notes that a text leads to a distribution.
-func (p *packages) lead(from, to int) {
+func (p *packages) lead(from, to int) { p.leads.add(from, to) }
+
+// leads has of each package, or of [ownText], the packages that it leads to, by their numbers.
+type leads map[int]map[int]bool
+
+func (l leads) add(from, to int) {
 	if from == to {
 		return
 	}
-	if p.leads[from] == nil {
-		p.leads[from] = map[int]bool{}
+	if l[from] == nil {
+		l[from] = map[int]bool{}
 	}
-	p.leads[from][to] = true
+	l[from][to] = true
 }
 
 // know notes what the replay and the config know: which distribution's files the start uses, and which those that

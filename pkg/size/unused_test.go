@@ -8,6 +8,7 @@ import (
 
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/replay"
+	"github.com/imgcheck/imgcheck/pkg/size"
 	"github.com/imgcheck/imgcheck/rules"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
@@ -229,11 +230,20 @@ func TestUnusedText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	shows(t, text,
+		"  command  pip uninstall -y tensorflow nvidia-cublas-cu12 nvidia-cudnn-cu12",
+		"tensorflow 2.18.0, with 6 packages that only it requires: nvidia-cublas-cu12, nvidia-cudnn-cu12, nvidia-cuda-runtime-cu12",
+		" (/app/requirements.txt:2 asks for it)  layer 2\n")
+}
+
+// shows finds what an image can do without, and expects parts of the text that says so.
+func shows(t *testing.T, image []byte, parts ...string) *size.Result {
+	t.Helper()
 	set, err := packs.LoadPacks(rules.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	img := read(t, text)
+	img := read(t, image)
 	ev, err := replay.Run(t.Context(), img.judged(img.fsys), set)
 	if err != nil {
 		t.Fatal(err)
@@ -244,13 +254,10 @@ func TestUnusedText(t *testing.T) {
 	if err := r.Text(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
-		"  command  pip uninstall -y tensorflow nvidia-cublas-cu12 nvidia-cudnn-cu12",
-		"tensorflow 2.18.0, with 6 packages that only it requires: nvidia-cublas-cu12, nvidia-cudnn-cu12, nvidia-cuda-runtime-cu12",
-		" (/app/requirements.txt:2 asks for it)  layer 2\n",
-	} {
+	for _, want := range parts {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, b.String())
 		}
 	}
+	return r
 }

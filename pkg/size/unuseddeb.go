@@ -17,8 +17,8 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/startup"
 )
 
-// This file finds the packages of dpkg that have nothing but libraries of CUDA and its like, none of which anything of the image
-// uses: no process maps one, no other file needs or names one, and no package that stays depends on one. Packages without
+// This file finds the packages of dpkg of which each file is a library of CUDA or the like, and that the image does not
+// use: no process maps one of the libraries, no other file needs or names one, and no package that stays depends on the package. Packages without
 // files, such as cuda-libraries-12-4, go with what they require.
 
 // debPackage is the Kind of a [Package] of dpkg.
@@ -39,12 +39,12 @@ type deb struct {
 type debs struct {
 	f      *finder
 	all    []*deb
-	byName map[string][]int     // also by the names that they provide
-	needs  [][]int              // the packages that each requires, all alternatives of each clause
-	owner  map[string]int       // of libraries and links to them, by their paths without leading slashes
-	byFile map[string][]int     // by the base names of these and their SONAMEs
-	leads  map[int]map[int]bool // from ownText, or from one package of libraries to another
-	opaque string               // the file that may open what its text does not say, or ""
+	byName map[string][]int // also by the names that they provide
+	needs  [][]int          // the packages that each requires, all alternatives of each clause
+	owner  map[string]int   // of libraries and links to them, by their paths without leading slashes
+	byFile map[string][]int // by the base names of these and their SONAMEs
+	leads  leads            // from ownText, or from one package of libraries to another
+	opaque string           // the file that may open what its text does not say, or ""
 }
 
 // findUnused returns the packages that nothing uses, of Python and of dpkg, and the files of the image's own that may use any. It keeps
@@ -98,7 +98,7 @@ func (f *finder) findDebs(ctx context.Context, class *Class) (*debs, error) {
 	if !idle {
 		return nil, nil
 	}
-	d := &debs{f: f, byName: map[string][]int{}, owner: map[string]int{}, byFile: map[string][]int{}, leads: map[int]map[int]bool{}}
+	d := &debs{f: f, byName: map[string][]int{}, owner: map[string]int{}, byFile: map[string][]int{}, leads: leads{}}
 	lists := map[string]string{}
 	whole := true
 	status := ""
@@ -395,15 +395,7 @@ func (d *debs) ownerOf(p string) int {
 	return ownText
 }
 
-func (d *debs) lead(from, to int) {
-	if from == to {
-		return
-	}
-	if d.leads[from] == nil {
-		d.leads[from] = map[int]bool{}
-	}
-	d.leads[from][to] = true
-}
+func (d *debs) lead(from, to int) { d.leads.add(from, to) }
 
 // could reports whether packages of enough bytes are not reached yet.
 func (d *debs) could() bool {

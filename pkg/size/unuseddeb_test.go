@@ -1,14 +1,10 @@
 package size_test
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/imgcheck/imgcheck/pkg/packs"
-	"github.com/imgcheck/imgcheck/pkg/replay"
-	"github.com/imgcheck/imgcheck/rules"
 	"github.com/imgcheck/imgcheck/testdata/images"
 )
 
@@ -186,34 +182,14 @@ func TestUnusedDebsText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := packs.LoadPacks(rules.FS)
-	if err != nil {
-		t.Fatal(err)
-	}
 	list := cudaDebs()
 	list[4].fields = "X-Field: x\nStatus: hold ok installed\n"
 	base, sections, _ := strings.Cut(string(root), "\n-- ")
 	head, text, _ := strings.Cut(debInfer, "\n-- ")
-	img := read(t, []byte(base+"\n"+head+"\n-- "+sections+"-- "+text+debsOf(list, "")))
-	ev, err := replay.Run(t.Context(), img.judged(img.fsys), set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := find(t, img.sized(ev, set))
-	validate(t, r)
-	var b bytes.Buffer
-	if err := r.Text(&b); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
+	r := shows(t, []byte(base+"\n"+head+"\n-- "+sections+"-- "+text+debsOf(list, "")),
 		"  command  apt-mark manual libcublas-12-4 && apt-get purge -y --allow-change-held-packages cuda-libraries-12-4 libcusolver-12-4 libcusparse-12-4 libnpp-12-4\n",
 		"  instead  apt-get install -y --no-install-recommends libcublas-12-4\n",
-		"cuda-libraries-12-4 12.4.1-1, with 3 packages that only it requires: libcusolver-12-4, libcusparse-12-4, libnpp-12-4  layer 2\n",
-	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("there is no %q in\n%s", want, b.String())
-		}
-	}
+		"cuda-libraries-12-4 12.4.1-1, with 3 packages that only it requires: libcusolver-12-4, libcusparse-12-4, libnpp-12-4  layer 2\n")
 	if links := len(r.Groups[len(r.Groups)-1].Rest); links != 3 {
 		t.Errorf("%d links go with the packages, not 3", links)
 	}
