@@ -35,7 +35,8 @@ func (r *Run) newBasis() (end func()) {
 }
 
 // reads notes that the call that is followed reads from a container or an object. Also one that the call itself has made
-// may have got more: by a function that the reduction has left out, which got it as an argument.
+// may have got more: by a function that the reduction has left out, which got it as an argument. A local list
+// has not, unless it was filled under another name.
 func (r *Run) reads(v value) {
 	switch v := v.(type) {
 	case *names:
@@ -52,7 +53,7 @@ func (r *Run) reads(v value) {
 	}
 	switch v := v.(type) {
 	case *list:
-		r.basis.older = !v.split
+		r.basis.older = !v.split && !(v.local && len(v.items) > 0 && v.call == r.basis.call)
 	case *instance:
 		r.basis.older = v.payload != nil
 	case mutable, *moduleDict, *sysModules, *generator, *lazyTable:
@@ -134,7 +135,7 @@ func (r *Run) readsAttr(c *class, name string) {
 func (r *Run) decide(cond pysource.Expr, raises bool) (is, known bool, end func()) {
 	outer := r.basis
 	r.basis.changed, r.basis.weak = false, false
-	is, known = r.truth(r.eval(cond))
+	is, known = r.truth(r.look(cond))
 	known = known && !(r.basis.call == 0 && (r.basis.changed || raises && r.basis.weak))
 	under := outer.under || r.basis.call == 0 && r.basis.weak
 	r.basis.changed, r.basis.weak, r.basis.under = r.basis.changed || outer.changed, r.basis.weak || outer.weak, under

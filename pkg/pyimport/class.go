@@ -308,8 +308,11 @@ func (r *Run) instanceAttr(i *instance, name string) value {
 	if p, ok := cv.(*property); ok {
 		return r.call(p.get, &args{pos: []value{i}})
 	}
-	r.reads(i.attrs)
-	if v, ok := i.attrs.get(name); ok {
+	v, ok := i.attrs.get(name)
+	if i.exc == nil || name != "args" { // which nothing sets anew
+		r.reads(i.attrs)
+	}
+	if ok {
 		return v
 	}
 	switch v := cv.(type) {

@@ -181,7 +181,7 @@ func loopFlow(f flow) flow {
 // execFor executes a for statement. If the items are not known, the body is executed once,
 // as a branch, with unknown targets.
 func (r *Run) execFor(s *pysource.For) flow {
-	v := r.eval(s.Iter)
+	v := r.look(s.Iter)
 	if r.raised != nil || r.stop != "" {
 		return next
 	}

@@ -23,14 +23,34 @@ func (r *Run) eval(x pysource.Expr) value {
 	return v
 }
 
+// look evaluates an expression whose value is only read: iterated over, compared, asked for its truth, an item or a method.
+func (r *Run) look(x pysource.Expr) value {
+	n, ok := x.(*pysource.Name)
+	if !ok {
+		return r.eval(x)
+	}
+	v, _ := r.frame.vars.get(n.ID)
+	l, ok := v.(*list)
+	local := ok && l.local
+	v = r.eval(x)
+	if local {
+		l.local = true
+	}
+	return v
+}
+
 func (r *Run) evalKind(x pysource.Expr) value {
 	switch x := x.(type) {
 	case *pysource.Const:
 		return constant(x.Value)
 	case *pysource.Name:
-		return r.lookup(x.ID)
+		v := r.lookup(x.ID)
+		if l, ok := v.(*list); ok {
+			l.local = false // it gets another name, or is handed on
+		}
+		return v
 	case *pysource.Attr:
-		v := r.eval(x.Value)
+		v := r.look(x.Value)
 		if r.raised != nil {
 			return v
 		}
@@ -40,7 +60,7 @@ func (r *Run) evalKind(x pysource.Expr) value {
 	case *pysource.FString:
 		return r.fstring(x)
 	case *pysource.Index:
-		v := r.eval(x.Value)
+		v := r.look(x.Value)
 		i := r.eval(x.Index)
 		if r.raised != nil {
 			return v
@@ -57,7 +77,7 @@ func (r *Run) evalKind(x pysource.Expr) value {
 	case *pysource.BoolOp:
 		return r.boolOp(x.Op == "and", x.Values)
 	case *pysource.Unary:
-		return r.unary(x.Op, r.eval(x.Value))
+		return r.unary(x.Op, r.look(x.Value))
 	case *pysource.Compare:
 		return r.compare(x)
 	case *pysource.IfExp:
@@ -312,7 +332,7 @@ func (r *Run) sequence(x *pysource.Sequence) value {
 	}
 	switch x.Kind {
 	case "[":
-		return &list{mark: r.born(), items: items, open: open}
+		return &list{mark: r.born(), items: items, open: open, local: r.basis.call != 0}
 	case "{":
 		return r.newSet(items, open)
 	}
@@ -393,7 +413,7 @@ func (r *Run) comprehension(x *pysource.Comprehension) value {
 	f := &frame{module: r.frame.module, file: r.frame.file, line: r.frame.line, vars: r.newNames(), outer: r.closure()}
 	f.of, f.self = r.frame.of, r.frame.self
 	if len(x.Fors) > 0 { // evaluated outside
-		c.first = r.eval(x.Fors[0].Iter)
+		c.first = r.look(x.Fors[0].Iter)
 	}
 	r.inFrame(f, func() { c.run(x.Fors) })
 	if r.raised != nil || r.stop != "" {
@@ -413,7 +433,7 @@ func (r *Run) comprehension(x *pysource.Comprehension) value {
 		d.open = d.open || c.why != ""
 		return d
 	}
-	return &list{mark: r.born(), items: c.items}
+	return &list{mark: r.born(), items: c.items, local: r.basis.call != 0}
 }
 
 // comp is a comprehension that is evaluated.
@@ -440,7 +460,7 @@ func (c *comp) run(fors []pysource.CompFor) {
 	}
 	over := c.first
 	if len(fors) < len(c.x.Fors) {
-		over = r.eval(fors[0].Iter)
+		over = r.look(fors[0].Iter)
 	}
 	items, more := r.iterate(over)
 	if more != "" {

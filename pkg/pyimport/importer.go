@@ -1349,7 +1349,7 @@ func (r *Run) moduleAttr(m *module, name string) (value, bool) {
 			}
 			return sub, true
 		}
-		if m.file != "" {
+		if _, fixed := m.models()[name]; m.file != "" && !(fixed && isConstant(v)) {
 			r.readsName(m.names, name, v)
 		}
 		return v, true

@@ -93,6 +93,15 @@ func constants(modules string, table map[string]value) {
 	}
 }
 
+// isConstant reports whether a value of a model is one that no program sets anew: ctypes.RTLD_GLOBAL, os.sep.
+func isConstant(v value) bool {
+	switch v.(type) {
+	case int64, string:
+		return true
+	}
+	return false
+}
+
 func addModel(mod, name string, m model) {
 	if models[mod] == nil {
 		models[mod] = map[string]model{}

@@ -586,10 +586,10 @@ func (r *Run) unary(op string, v value) value {
 
 // compare evaluates a chain of comparisons.
 func (r *Run) compare(x *pysource.Compare) value {
-	left := r.eval(x.First)
+	left := r.look(x.First)
 	var why *unknown
 	for i, op := range x.Ops {
-		right := r.eval(x.Rest[i])
+		right := r.look(x.Rest[i])
 		if r.raised != nil || r.stop != "" {
 			return unknownf("not evaluated")
 		}
