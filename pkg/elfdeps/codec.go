@@ -16,7 +16,7 @@ import (
 
 // CodecVersion is the version of the form that [Object.AppendBinary] writes and of the
 // fields that [ReadSymbols] sets. A change of either raises it.
-const CodecVersion = 16
+const CodecVersion = 17
 
 // maxWeight limits the size of the symbols of a decoded object, in bytes.
 const maxWeight = 256 << 20

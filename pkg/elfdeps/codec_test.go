@@ -77,7 +77,7 @@ func sameAgain(t *testing.T, o *Object) []byte {
 }
 
 // stored has the encoded form of the objects below, by CodecVersion.
-const stored = "16 cbb106e564f86a08"
+const stored = "17 cbb106e564f86a08"
 
 // TestCodecVersion: a change of the encoded form changes CodecVersion, since stored bytes are
 // decoded by the version that wrote them only.

@@ -20,7 +20,8 @@ type Modules struct {
 	Names []string `json:",omitempty"`
 	// Idents are identifiers, in the order of the data. Those of a module that Cython has
 	// made include the names that it imports relative to its package. Of another module they
-	// are those that begin with one underscore, such as _cffi_backend, or are a group of mypyc.
+	// are those that begin with one underscore, such as _cffi_backend, are a group of mypyc, or, if it takes
+	// PyImport_ImportModule, are one of StandardModules.
 	Idents []string `json:",omitempty"`
 	// Strings are the dotted names and identifiers among the strings that a module of Cython
 	// 3.2 or later keeps as one text: statements of its source use them, when it is initialized
@@ -38,6 +39,10 @@ const (
 	pyInit         = "PyInit_"
 	cythonMark     = "cython_runtime" // the name of a module that Cython's code looks up
 )
+
+// StandardModules are modules of the standard library whose names stand in the data of C code only if it imports them, and
+// that load an extension module. (On roots of Debian 12 and 13 they stand in 16 files, and each of these imports it when it is initialized.)
+var StandardModules = []string{"asyncio", "ctypes", "datetime", "decimal", "ssl", "uuid", "zoneinfo"}
 
 // mypycMark ends the name of a module that holds the code of several others, which mypyc
 // has made.
@@ -75,8 +80,10 @@ func (p *reader) finishModules() {
 			packed.takeString(s)
 		}
 	}
+	takes := p.obj.Symbols.imports([]string{"PyImport_ImportModule\x00"})
 	c.out.Idents = slices.DeleteFunc(c.out.Idents, func(s string) bool {
-		return !ok || s == own || !c.cython && (s[0] != '_' || s[1] == '_') && !strings.HasSuffix(s, string(mypycMark))
+		return !ok || s == own || !c.cython && (s[0] != '_' || s[1] == '_') && !strings.HasSuffix(s, string(mypycMark)) &&
+			!(takes && slices.Contains(StandardModules, s))
 	})
 	// Most were left out. A pointer into c would keep all of them.
 	p.obj.Modules = &Modules{Names: exact(c.out.Names), Idents: exact(c.out.Idents), Strings: exact(append(packed.out.Names, packed.out.Idents...)), Partial: c.out.Partial || packed.out.Partial}

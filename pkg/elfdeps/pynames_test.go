@@ -19,6 +19,8 @@ func TestModules(t *testing.T) {
 	}{
 		{"an extension module", head + rodata + "\"\n", &Modules{Names: names, Idents: []string{"_common"}}},
 		{"by Cython", head + rodata + cython, &Modules{Names: names, Idents: []string{"_common", "cython_runtime", "zlib"}}},
+		{"imports by name", head + "undef PyImport_ImportModule\n" + rodata + `uuid\x00zlib\x00"` + "\n", &Modules{Names: names, Idents: []string{"_common", "uuid"}}},
+		{"has such a word", head + rodata + `uuid\x00"` + "\n", &Modules{Names: names, Idents: []string{"_common"}}},
 		{"in a package of its name", head + `rodata "x\x00p.a.b\x00p.a.a\x00p.a.a.f\x00"` + "\n", &Modules{Names: []string{"p.a.b", "p.a.a"}}},
 		{"no extension module", "elf x86_64 soname=liba.so.1\ndef f\n" + rodata + "\"\n", nil},
 		{"imports such a name", "elf x86_64 soname=liba.so.1\nundef PyInit_a\n" + rodata + "\"\n", nil},

@@ -94,7 +94,7 @@ func schemaOf(t reflect.Type, defs map[string]any) any {
 		return map[string]any{"type": []string{"object", "null"}, "additionalProperties": schemaOf(t.Elem(), defs)}
 	case t.Kind() == reflect.Bool:
 		return map[string]any{"type": "boolean"}
-	case t.Kind() == reflect.Int:
+	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64:
 		return map[string]any{"type": "integer"}
 	case t.Kind() == reflect.String:
 		return map[string]any{"type": []string{"string", "number"}} // a version, unquoted

@@ -640,6 +640,7 @@ func (r *Run) extensionImports(m *module, file string) {
 	}
 	if o != nil && o.Modules != nil && !cython {
 		r.importArray(o)
+		names = append(names, slices.DeleteFunc(slices.Clone(o.Modules.Idents), func(s string) bool { return !slices.Contains(elfdeps.StandardModules, s) })...)
 	}
 	if o != nil && o.Modules != nil && r.lacksGroup(m, o.Modules.Names) {
 		return

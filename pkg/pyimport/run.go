@@ -131,9 +131,9 @@ type Options struct {
 	Steps int
 	// Modules limits the modules that are imported; 0 for 20,000.
 	Modules int
-	// Built returns the attributes of an extension module that follow from the libraries which its file
-	// needs (DT_NEEDED); nil for none.
-	Built func(module string, needed []string) map[string]bool
+	// Built returns the attributes of an extension module that say for what it was built, bool or int64. Some follow from
+	// the libraries which its file needs (DT_NEEDED). nil for none.
+	Built func(module string, needed []string) map[string]any
 }
 
 // Bounds of the evaluation, which no program that works comes near.

@@ -57,6 +57,84 @@ func (r *reducer) appendChanged(out []byte) []byte {
 	return out
 }
 
+// maxSetter limits the lines of the body of a function that keepSetters keeps.
+const maxSetter = 2
+
+// keepSetters keeps the functions of the module that do nothing but change its collections (force of dns._features), or
+// return one of its variables (Type of Protobuf's api_implementation). Without the former, what is in the collections would be in doubt.
+func (r *reducer) keepSetters() {
+	collections := r.collections()
+	for _, i := range r.sorted.defined {
+		d := &r.lines[i]
+		if d.kind != defLine || d.fn >= 0 || d.flags&(inClass|block) != block {
+			continue
+		}
+		from := i + 1
+		if from < d.after && r.lines[from].kind == textLine {
+			from++ // its docstring
+		}
+		if from == d.after || d.after-from > maxSetter || !r.setsOrReturns(i, from, collections) {
+			continue
+		}
+		r.live(i, full)
+		for b := from; b < d.after; b++ {
+			r.keep(b, full)
+		}
+	}
+}
+
+// setsOrReturns reports whether the lines of a function from one on change collections of the module, or are a return of one
+// of its variables.
+func (r *reducer) setsOrReturns(fn, from int32, collections map[int32]bool) bool {
+	if l := &r.lines[from]; l.kind == returnLine && from+1 == r.lines[fn].after {
+		name := bytes.TrimSpace(r.bytesOf(l)[len("return"):])
+		if nameEnd(name, 0) != len(name) {
+			return false
+		}
+		id, ok := r.ids.find(name)
+		return ok && r.keptVariable(id) && !r.hasParameter(fn, name)
+	}
+	for b := from; b < r.lines[fn].after; b++ {
+		l := &r.lines[b]
+		if l.kind == scopeLine {
+			continue
+		}
+		if l.kind != other && l.kind != delLine {
+			return false
+		}
+		if name := r.bindsGlobal(fn, l); name != nil {
+			if id, ok := r.ids.find(name); !ok || !r.keptVariable(id) {
+				return false
+			}
+			continue
+		}
+		name := r.changes(l)
+		if id, ok := r.ids.find(name); name == nil || !ok || !collections[id] || r.hasParameter(fn, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// bindsGlobal returns the variable that a statement of a function binds anew, if the function declares it global, or nil.
+func (r *reducer) bindsGlobal(fn int32, l *logical) []byte {
+	text := r.bytesOf(l)
+	n := nameEnd(text, 0)
+	if l.flags&assigns == 0 || n == 0 || len(bytes.TrimSpace(text[n:l.equal])) > 0 {
+		return nil
+	}
+	for b := fn + 1; b < r.lines[fn].after; b++ {
+		if s := &r.lines[b]; s.kind == scopeLine {
+			found := false
+			eachName(r.bytesOf(s), func(name []byte, _ int) bool { found = bytes.Equal(name, text[:n]); return !found })
+			if found {
+				return text[:n]
+			}
+		}
+	}
+	return nil
+}
+
 // keptVariable reports whether a kept line of the module gives a name a value.
 func (r *reducer) keptVariable(id int32) bool {
 	for b := r.names[id].bind; b >= 0; b = r.binds[b].next {

@@ -43,6 +43,8 @@ const maxHead = 256
 //   - functions by which programs start, as if they were called: those named main, cli and so
 //     on, those that read a command line, and commands of click and typer;
 //   - the assignments of all names that kept lines use or bind;
+//   - short functions that do nothing but change a variable of these, which is a collection; and __all__ as a whole, up to
+//     maxKept, if the file names it once;
 //   - names that a try at import time binds after an import, each as NAME=? in its place.
 //
 // Comments, docstrings and annotations are left out. `?` stands for an expression, or the
@@ -164,6 +166,8 @@ func (r *reducer) reduce(src []byte) []byte {
 	}
 	r.processAll()
 	notes := r.keepTouched()
+	r.processAll()
+	r.keepSetters()
 	r.processAll()
 	r.annotateAgain(notes)
 	r.keepTriedNames()
@@ -781,7 +785,11 @@ func (r *reducer) findCallers() {
 		s := &r.names[r.fresh[len(r.fresh)-1]]
 		r.fresh = r.fresh[:len(r.fresh)-1]
 		for c := s.call; c >= 0; c = r.calls[c].next {
-			r.live(r.lines[r.calls[c].line].fn, stub)
+			m := stub
+			if l := &r.lines[r.calls[c].line]; l.kind == ifLine && r.returnsPlace(l.fn) {
+				m = full // it asks, and returns an answer (have of dns._features)
+			}
+			r.live(r.lines[r.calls[c].line].fn, m)
 			r.keepEnds(r.calls[c].line)
 			r.keep(r.calls[c].line, full)
 		}

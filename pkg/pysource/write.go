@@ -45,6 +45,8 @@ func (r *reducer) write(l *logical) {
 		w.brackets = maxOpen
 	case l.flags&names != 0:
 		w.brackets = maxCollection
+	case l.kind == other && l.fn < 0 && bytes.HasPrefix(text, []byte("__all__")) && bytes.Count(r.src, []byte("__all__")) == 1:
+		w.brackets = maxKept // nothing adds to the list later
 	case l.kind == other && (isJoinedAll(text) || l.fn < 0 && l.flags&calls != 0 && bytes.HasPrefix(text, []byte("__getattr__"))):
 		w.brackets = maxTable
 	case l.fn >= 0 && l.kind == returnLine && l.mode == full && l.flags&calls != 0 && r.callsOwn(bytes.TrimSpace(text[len("return"):])),
@@ -57,7 +59,7 @@ func (r *reducer) write(l *logical) {
 		}
 	case l.kind == ifLine, l.kind == elifLine, l.kind == whileLine, l.kind == exceptLine, l.kind == caseLine:
 		w.brackets = maxHeader
-	case l.kind == other && l.flags&assigns == 0 && r.callsOwn(text),
+	case l.kind == other && l.flags&assigns == 0 && (r.callsOwn(text) || l.fn < 0 && r.callsKept(text, stub)),
 		l.kind == other && l.flags&assigns != 0 && l.fn < 0 && r.callsKept(text[l.equal+1:], stub):
 		w.brackets, w.strings = maxOwn, maxOwn
 	}

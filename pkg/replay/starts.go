@@ -453,7 +453,7 @@ func (st *starter) process(j job, steps int) (*pyimport.Run, *pythonHost) {
 	if host == nil {
 		return nil, nil
 	}
-	built := func(module string, needed []string) map[string]bool {
+	built := func(module string, needed []string) map[string]any {
 		return packs.Built(st.re.packs.Attributes, module, needed)
 	}
 	run := pyimport.New(st.sources, in, host, pyimport.Options{

@@ -45,10 +45,19 @@ var posixNames = strings.Fields(`
 	urandom utime wait wait3 wait4 waitid waitid_result waitpid waitstatus_to_exitcode write
 	writev`)
 
+// timeNames are names that the module time has in all releases from CPython 3.6 on.
+var timeNames = strings.Fields(`
+	CLOCK_MONOTONIC CLOCK_MONOTONIC_RAW CLOCK_PROCESS_CPUTIME_ID CLOCK_REALTIME
+	CLOCK_THREAD_CPUTIME_ID altzone asctime clock_getres clock_gettime clock_settime ctime daylight
+	get_clock_info gmtime localtime mktime monotonic perf_counter process_time sleep strftime
+	strptime struct_time time timezone tzname tzset`)
+
 func init() {
-	for _, name := range posixNames {
-		if _, ok := models["posix"][name]; !ok {
-			addModel("posix", name, func(*Run) value { return unknownf("posix.%s", name) })
+	for mod, names := range map[string][]string{"posix": posixNames, "time": timeNames} {
+		for _, name := range names {
+			if _, ok := models[mod][name]; !ok {
+				addModel(mod, name, func(*Run) value { return unknownf("%s.%s", mod, name) })
+			}
 		}
 	}
 }
