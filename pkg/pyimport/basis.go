@@ -36,7 +36,7 @@ func (r *Run) newBasis() (end func()) {
 
 // reads notes that the call that is followed reads from a container or an object. Also one that the call itself has made
 // may have got more: by a function that the reduction has left out, which got it as an argument. A local list
-// has not, unless it was filled under another name.
+// has not.
 func (r *Run) reads(v value) {
 	switch v := v.(type) {
 	case *names:
@@ -53,7 +53,9 @@ func (r *Run) reads(v value) {
 	}
 	switch v := v.(type) {
 	case *list:
-		r.basis.older = !v.split && !(v.local && len(v.items) > 0 && v.call == r.basis.call)
+		// A local list may have been filled under another name.
+		own := v.call == r.basis.call && (v.held == unnamed || v.held == local && len(v.items) > 0)
+		r.basis.older = !v.split && !own
 	case *instance:
 		r.basis.older = v.payload != nil
 	case mutable, *moduleDict, *sysModules, *generator, *lazyTable:

@@ -531,9 +531,11 @@ func (r *Run) execRaise(s *pysource.Raise) {
 		r.raised.doubt = cmp.Or(handled.doubt, r.raised.doubt)
 		r.raised.ended = handled.ended && r.certain()
 	}
-	for _, e := range r.frame.caught {
-		if e.of == i {
-			r.raised.doubt, r.raised.from, r.raised.ended = e.doubt, e.from, e.ended
+	for f := r.frame; f != nil; f = f.caller { // a caller's handler may have handed it on
+		for _, e := range f.caught {
+			if e.of == i {
+				r.raised.doubt, r.raised.from, r.raised.ended = e.doubt, e.from, e.ended
+			}
 		}
 	}
 	m, base := r.frame.module, i.of.builtinBase()

@@ -539,6 +539,9 @@ func (r *Run) unpack(targets []pysource.Expr, v value) {
 // assignName binds a name in the scope of the frame.
 func (r *Run) assignName(name string, v value) {
 	f := r.frame
+	if l, ok := v.(*list); ok && l.held == unnamed {
+		l.held = local
+	}
 	switch {
 	case f.global[name]:
 		r.setGlobal(f.module, name, v)

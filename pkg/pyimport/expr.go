@@ -23,6 +23,23 @@ func (r *Run) eval(x pysource.Expr) value {
 	return v
 }
 
+// held says who may change a list.
+type held uint8
+
+const (
+	shared  held = iota // functions that the reduction has left out may have got it
+	local               // a function has made and named it, and only reads it (look)
+	unnamed             // a function has made it, and uses it at once
+)
+
+// newHeld returns who may change a list that a display or a comprehension makes.
+func (r *Run) newHeld() held {
+	if r.basis.call == 0 {
+		return shared
+	}
+	return unnamed
+}
+
 // look evaluates an expression whose value is only read: iterated over, compared, asked for its truth, an item or a method.
 func (r *Run) look(x pysource.Expr) value {
 	n, ok := x.(*pysource.Name)
@@ -31,11 +48,12 @@ func (r *Run) look(x pysource.Expr) value {
 	}
 	v, _ := r.frame.vars.get(n.ID)
 	l, ok := v.(*list)
-	local := ok && l.local
-	v = r.eval(x)
-	if local {
-		l.local = true
+	if !ok {
+		return r.eval(x)
 	}
+	held := l.held
+	v = r.eval(x)
+	l.held = held
 	return v
 }
 
@@ -46,7 +64,7 @@ func (r *Run) evalKind(x pysource.Expr) value {
 	case *pysource.Name:
 		v := r.lookup(x.ID)
 		if l, ok := v.(*list); ok {
-			l.local = false // it gets another name, or is handed on
+			l.held = shared // it gets another name, or is handed on
 		}
 		return v
 	case *pysource.Attr:
@@ -332,7 +350,7 @@ func (r *Run) sequence(x *pysource.Sequence) value {
 	}
 	switch x.Kind {
 	case "[":
-		return &list{mark: r.born(), items: items, open: open, local: r.basis.call != 0}
+		return &list{mark: r.born(), items: items, open: open, held: r.newHeld()}
 	case "{":
 		return r.newSet(items, open)
 	}
@@ -433,7 +451,7 @@ func (r *Run) comprehension(x *pysource.Comprehension) value {
 		d.open = d.open || c.why != ""
 		return d
 	}
-	return &list{mark: r.born(), items: c.items, local: r.basis.call != 0}
+	return &list{mark: r.born(), items: c.items, held: r.newHeld()}
 }
 
 // comp is a comprehension that is evaluated.

@@ -34,7 +34,7 @@ type (
 		items []value
 		open  bool // may have other items
 		split bool // the parts of a text
-		local bool // a display or comprehension of a function, that only statements which read it name (look)
+		held  held
 	}
 	// set is a set or frozenset of known values, in the order of insertion.
 	set struct {
