@@ -152,6 +152,9 @@ func New(set *packs.Packs) (*Explainer, error) {
 			}
 		}
 	}
+	if err := x.checkSurroundings(); err != nil {
+		return nil, err
+	}
 	for _, t := range set.Texts {
 		for _, id := range t.Cases {
 			if x.cases[id] == nil {
@@ -241,7 +244,8 @@ func english(list []*packs.Translation) *strings.Replacer {
 func (x *Explainer) Explain(s string) *Result {
 	s = x.english.Replace(unwrap(s))
 	r := &Result{Schema: Schema, Answers: []Answer{}}
-	hits := x.hits(s)
+	where := x.told(lower(s))
+	hits := x.hits(s, where)
 	several := slices.ContainsFunc(hits, func(h hit) bool { return h.line != hits[0].line })
 	seen, ofLine := map[string]bool{}, map[int]int{}
 	take := func(most int, key func(*packs.Case) string) {
@@ -253,7 +257,7 @@ func (x *Explainer) Explain(s string) *Result {
 				}
 				seen[c.Class], seen["case "+c.ID] = true, true
 				ofLine[h.line]++
-				r.Answers = append(r.Answers, x.answer(c, h, s, sure(h, s, i == 0 && len(r.Answers) == 0)))
+				r.Answers = append(r.Answers, x.answer(c, h, s, sure(h, s, i == 0 && len(r.Answers) == 0), where))
 			}
 		}
 	}
@@ -341,7 +345,7 @@ func confidence(t *text, first bool) Confidence {
 
 // hits returns the places where texts match: causes before their consequences, then in
 // the order of the lines, then the more specific text first.
-func (x *Explainer) hits(s string) []hit {
+func (x *Explainer) hits(s string, where surroundings) []hit {
 	low := lower(s)
 	list := x.match(s, low)
 	list = append(list, newHits(list, x.broken(s, low, x.vague(list)))...)
@@ -360,6 +364,9 @@ func (x *Explainer) hits(s string) []hit {
 		list[i].line = line
 	}
 	x.inContext(list, low)
+	for i := range list {
+		x.inSurroundings(&list[i], where)
+	}
 	list = withoutBenign(list)
 	list = withoutSteps(list, s)
 	putBack(list)
@@ -561,7 +568,7 @@ func major(version string) string {
 	return first
 }
 
-func (x *Explainer) answer(c *packs.Case, h hit, s string, sure Confidence) Answer {
+func (x *Explainer) answer(c *packs.Case, h hit, s string, sure Confidence, where surroundings) Answer {
 	begin := strings.LastIndexAny(s[:h.at], "\n\v") + 1
 	line := s[begin:]
 	if i := strings.IndexAny(line, "\n\v"); i >= 0 {
@@ -587,7 +594,7 @@ func (x *Explainer) answer(c *packs.Case, h hit, s string, sure Confidence) Answ
 	return Answer{
 		Case: c.ID, Rule: c.Rule, Class: c.Class, Title: c.Title, Confidence: sure, Visible: visible, Line: h.line,
 		Text: strings.ToValidUTF8(strings.TrimSpace(line), "\uFFFD"), Captures: valid(h.captures),
-		Doc: strings.TrimSpace(c.Doc), Causes: c.Causes, Confirm: confirmed, Fixes: x.fixes(c, h.captures, s), Sources: c.Sources,
+		Doc: strings.TrimSpace(c.Doc), Causes: c.Causes, Confirm: confirmed, Fixes: x.fixes(c, h, s, where), Sources: c.Sources,
 	}
 }
 
@@ -600,7 +607,7 @@ func missing(captures map[string]string) string {
 }
 
 // placeholder matches what a text of the packs leaves to the names of the error text.
-var placeholder = regexp.MustCompile(`\{(missing|name|library|symbol|version|package|module|requirement|path|image|variable|header)\}`)
+var placeholder = regexp.MustCompile(`\{(missing|name|library|symbol|version|package|module|requirement|path|image|variable|header|owner)\}`)
 
 // fill replaces placeholders by the captures: {missing} is the library that is missing,
 // {name} its name up to .so. It reports whether all of them have a value; NAME stands for
@@ -612,7 +619,7 @@ func fill(template string, captures map[string]string) (string, bool) {
 		switch p {
 		case "{missing}":
 			value = missing(captures)
-		case "{requirement}":
+		case "{requirement}", "{owner}":
 			value = quoted(value)
 		case "{name}":
 			value, _, _ = strings.Cut(cmp.Or(missing(captures), captures["module"]), ".so")
@@ -625,34 +632,58 @@ func fill(template string, captures map[string]string) (string, bool) {
 	return filled, whole
 }
 
-// fixes returns the fixes of a case, filled with the names of the text. It leaves out those
-// that need a name that the text does not have. Fixes that the packs have for this library
-// or symbol replace the general ones.
-func (x *Explainer) fixes(c *packs.Case, captures map[string]string, s string) []string {
+// fixes returns the fixes of a case for a hit, filled with the names of the text: first those of
+// the surroundings that the text tells, last those of others that it leaves open. It leaves out
+// those that need a name that the text does not have.
+func (x *Explainer) fixes(c *packs.Case, h hit, s string, where surroundings) []string {
+	captures := h.captures
+	if captures["module"] != "" && c.Class != "mixed-versions" { // which is there, in another release
+		captures = x.withPackage(captures)
+	}
+	list := x.particular(c, captures, s)
+	if list == nil {
+		list = filled(c.Fix, captures)
+	}
+	if len(c.Also) > 0 {
+		captures = maps.Clone(captures)
+		if captures == nil {
+			captures = map[string]string{}
+		}
+		captures["owner"] = x.owner(s, h.at)
+		list = append(list, filled(c.Also, captures)...)
+	}
+	told, others := where.fixes(c)
+	list = slices.Concat(filled(told, captures), list, filled(others, captures))
+	if len(list) > 0 { // the one before it may be left out
+		list[0] = strings.TrimPrefix(list[0], "or ")
+	}
+	return list
+}
+
+// particular returns the fixes that the packs have for the library, the symbol or the header of a
+// text, which stand in place of the general ones, or nil.
+func (x *Explainer) particular(c *packs.Case, captures map[string]string, s string) []string {
 	if fix := x.packs.SymbolFix(captures["symbol"]); fix != "" && c.Class == "undefined-symbol" {
 		return []string{fix}
 	}
 	if !c.OwnFixes && (c.Class == "missing-library" || c.Class == "missing-system-lib") {
 		if list := x.packs.LibraryFixes(missing(captures)); len(list) > 0 {
-			return list
+			return slices.Clone(list)
 		}
 	}
 	if c.ID == headerCase || c.ID == toolCase {
-		if list := x.headerFixes(cmp.Or(captures["header"], captures["package"], captures["name"]), s); len(list) > 0 {
-			return list
-		}
+		return x.headerFixes(cmp.Or(captures["header"], captures["package"], captures["name"]), s)
 	}
-	if captures["module"] != "" && c.Class != "mixed-versions" { // which is there, in another release
-		captures = x.withPackage(captures)
-	}
+	return nil
+}
+
+// filled fills fixes, and leaves out those that lack a name.
+func filled(templates []string, captures map[string]string) []string {
 	var list []string
-	for _, fix := range c.Fix {
-		if filled, whole := fill(fix, captures); whole {
-			list = append(list, filled)
+	for _, t := range templates {
+		if f, whole := fill(t, captures); whole {
+			list = append(list, f)
 		}
-	}
-	if len(list) > 0 { // the one before it may be left out
-		list[0] = strings.TrimPrefix(list[0], "or ")
 	}
 	return list
 }

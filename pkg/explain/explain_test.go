@@ -216,7 +216,7 @@ func TestRules(t *testing.T) {
 
 // each calls f with all cases that may cause a text.
 func (x *Explainer) each(s string, f func(*packs.Case)) {
-	for _, h := range x.hits(s) {
+	for _, h := range x.hits(s, surroundings{}) {
 		for _, id := range h.text.Cases {
 			f(x.cases[id])
 		}
@@ -269,14 +269,14 @@ func TestApart(t *testing.T) {
 		h := hit{line: 1, text: &x.texts[i], captures: map[string]string{}}
 		var answers []Answer
 		for j, id := range h.text.Cases {
-			answers = append(answers, x.answer(x.cases[id], h, "", confidence(h.text, j == 0)))
+			answers = append(answers, x.answer(x.cases[id], h, "", confidence(h.text, j == 0), surroundings{}))
 		}
 		if len(answers) > 1 && answers[0].Confidence != Certain && x.apart(answers) == "" {
 			t.Errorf("nothing tells %q apart: %.80q", h.text.Cases, h.text.Patterns)
 		}
 		for _, c := range x.packs.Contexts {
 			if c.First != "" && slices.Contains(c.Over, h.text.Cases[0]) {
-				moved := append([]Answer{x.answer(x.cases[c.First], h, "", Likely)}, answers...)
+				moved := append([]Answer{x.answer(x.cases[c.First], h, "", Likely, surroundings{})}, answers...)
 				if x.apart(moved) == "" {
 					t.Errorf("nothing tells %q apart, with %s first: %.80q", h.text.Cases, c.First, h.text.Patterns)
 				}

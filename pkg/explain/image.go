@@ -88,7 +88,7 @@ func (x *Explainer) addFound(r *Result, findings []lint.Finding) {
 		}
 		for _, c := range x.sortedCases() {
 			if c.Rule == f.Rule {
-				a := x.answer(c, hit{captures: first.Captures}, "", Possible)
+				a := x.answer(c, hit{captures: first.Captures}, "", Possible, x.told(lower(first.Text)))
 				a.Line, a.Text, a.InImage = first.Line, first.Text, []Found{found(f)}
 				r.Answers = append(r.Answers, a)
 				break

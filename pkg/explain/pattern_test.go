@@ -71,7 +71,7 @@ func TestPlaceholders(t *testing.T) {
 	open := regexp.MustCompile(`(?:^|[^{$])\{[a-z_]+\}(?:[^}]|$)`)
 	for id, c := range x.cases {
 		confirm, _ := fill(c.Confirm, nil)
-		for _, s := range append(x.fixes(c, nil, ""), confirm) {
+		for _, s := range append(x.fixes(c, hit{}, "", surroundings{}), confirm) {
 			if open.MatchString(s) {
 				t.Errorf("%s: %s", id, s)
 			}

@@ -86,7 +86,10 @@ func (r *Result) Text(w io.Writer, width int) error {
 		b.field("means", strings.Join(strings.Fields(a.Doc), " "))
 		b.list("causes", a.Causes)
 		b.field("confirm", a.Confirm)
-		b.list("fix", a.advised())
+		b.list("fix", a.advised()[:min(maxFixes, len(a.advised()))])
+		if n := len(a.advised()) - maxFixes; n > 0 {
+			b.field("", fmt.Sprintf("(%d more: --format json)", n))
+		}
 		b.field("image", shows(a.Visible, a.Rule))
 		if a.Rule != "" {
 			b.field("more", "`imgcheck explain "+a.Rule+"`")
@@ -98,6 +101,9 @@ func (r *Result) Text(w io.Writer, width int) error {
 	}
 	return b.Flush()
 }
+
+// maxFixes is the number of fixes of the first answer that the text has.
+const maxFixes = 6
 
 // advised returns the fixes of the image's finding, or else those of the case.
 func (a *Answer) advised() []string {
@@ -163,7 +169,7 @@ func (x *Explainer) Page(id string) string {
 	for _, s := range []struct {
 		title string
 		lines []string
-	}{{"How it reads", reads}, {"Usual causes", c.Causes}, {"How to confirm it", []string{confirm}}, {"How to fix it", x.fixes(c, nil, "")}, {"Sources", c.Sources}} {
+	}{{"How it reads", reads}, {"Usual causes", c.Causes}, {"How to confirm it", []string{confirm}}, {"How to fix it", x.fixes(c, hit{}, "", x.told(""))}, {"Sources", c.Sources}} {
 		packs.Section(&b, s.title, s.lines)
 	}
 	return b.String()

@@ -21,6 +21,9 @@ type Case struct {
 	Causes  []string `yaml:"causes"`
 	Confirm string   `yaml:"confirm"` // how a user can find out that it is this case
 	Fix     []string `yaml:"fix"`
+	// Also are fixes after the others, whether or not the packs' fixes for a library or a symbol
+	// stand in place of Fix.
+	Also    []string `yaml:"also"`
 	Sources []string `yaml:"sources"`
 	// OwnFixes is set if Fix holds for every library. The packs' fixes for a single library then
 	// do not take its place.
@@ -113,6 +116,46 @@ type Context struct {
 func (c *Context) validate() error {
 	if len(c.Words) == 0 || len(c.Over) == 0 || slices.Contains(c.Over, c.First) || (c.First == "") == (c.Visible == "") || !slices.Contains([]string{"", "partly", "no"}, c.Visible) {
 		return fmt.Errorf("context %q: needs words, a case to put first or a visible (partly or no), and the cases in whose place it comes", c.First)
+	}
+	return nil
+}
+
+// Surrounding is a machine, a container engine or a maker of GPUs that the words of a whole text
+// tell. Cases and fixes that are possible only there come first then, and those of another
+// surrounding of the same kind last, or not at all.
+type Surrounding struct {
+	ID   string `yaml:"id"`
+	Kind string `yaml:"kind"`
+	// Label stands before the fixes that hold only there: "in WSL".
+	Label string `yaml:"label"`
+	// Words are as those of an ErrorText, for the whole text. Unless are words that an error of
+	// this surrounding does not have.
+	Words  [][]string `yaml:"words"`
+	Unless []string   `yaml:"unless"`
+	// Only are the IDs of cases that are possible only there, and First of those that are also the
+	// likeliest there.
+	Only  []string `yaml:"only"`
+	First []string `yaml:"first"`
+	// Twins are the cases that stand in place of others, whose fixes do not help there.
+	Twins map[string]string `yaml:"twins"`
+	Fixes []*LocalFix       `yaml:"fixes"`
+}
+
+// LocalFix is a fix that holds in one surrounding, of some cases.
+type LocalFix struct {
+	Of      []string `yaml:"of"` // IDs of cases
+	Fix     string   `yaml:"fix"`
+	Sources []string `yaml:"sources"`
+}
+
+func (s *Surrounding) validate() error {
+	if s.ID == "" || s.Kind == "" || s.Label == "" || len(s.Words) == 0 {
+		return fmt.Errorf("surrounding %q: needs an id, a kind, a label and words", s.ID)
+	}
+	for _, f := range s.Fixes {
+		if len(f.Of) == 0 || f.Fix == "" || len(f.Sources) == 0 {
+			return fmt.Errorf("surrounding %q: the fix %q needs the cases that it is of, and sources", s.ID, f.Fix)
+		}
 	}
 	return nil
 }

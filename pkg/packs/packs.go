@@ -43,6 +43,8 @@ type Sections struct {
 	Texts    []*ErrorText  `yaml:"texts"`
 	Looks    []*Look       `yaml:"looks"`
 	Contexts []*Context    `yaml:"contexts"`
+	// Surroundings are where a text may come from.
+	Surroundings []*Surrounding `yaml:"surroundings"`
 	// Translations are messages of the C library in other languages.
 	Translations []*Translation `yaml:"translations"`
 
