@@ -640,32 +640,30 @@ func (x *Explainer) fixes(c *packs.Case, h hit, s string, where surroundings) []
 	if captures["module"] != "" && c.Class != "mixed-versions" { // which is there, in another release
 		captures = x.withPackage(captures)
 	}
+	if fix := x.packs.SymbolFix(captures["symbol"]); fix != "" && c.Class == "undefined-symbol" {
+		return []string{fix} // which leaves nothing open
+	}
 	list := x.particular(c, captures, s)
 	if list == nil {
 		list = filled(c.Fix, captures)
 	}
-	if len(c.Also) > 0 {
-		captures = maps.Clone(captures)
-		if captures == nil {
-			captures = map[string]string{}
-		}
-		captures["owner"] = x.owner(s, h.at)
-		list = append(list, filled(c.Also, captures)...)
-	}
 	told, others := where.fixes(c)
-	list = slices.Concat(filled(told, captures), list, filled(others, captures))
+	named, shared := x.remedies(c, where.low)
+	captures = maps.Clone(captures)
+	if captures == nil {
+		captures = map[string]string{}
+	}
+	captures["owner"] = x.owner(s, h.at)
+	list = slices.Insert(list, min(1, len(list)), filled(named, captures)...) // after the usual one
+	list = slices.Concat(filled(told, captures), list, filled(shared, captures), filled(others, captures))
 	if len(list) > 0 { // the one before it may be left out
 		list[0] = strings.TrimPrefix(list[0], "or ")
 	}
 	return list
 }
 
-// particular returns the fixes that the packs have for the library, the symbol or the header of a
-// text, which stand in place of the general ones, or nil.
+// particular returns the fixes that the packs have for the library or the header of a text, which stand in place of the general ones, or nil.
 func (x *Explainer) particular(c *packs.Case, captures map[string]string, s string) []string {
-	if fix := x.packs.SymbolFix(captures["symbol"]); fix != "" && c.Class == "undefined-symbol" {
-		return []string{fix}
-	}
 	if !c.OwnFixes && (c.Class == "missing-library" || c.Class == "missing-system-lib") {
 		if list := x.packs.LibraryFixes(missing(captures)); len(list) > 0 {
 			return slices.Clone(list)

@@ -378,7 +378,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestFixOfEach: the text has all fixes of the first answer, and the first fix of each other one.
+// TestFixOfEach: the text has the first fixes of each answer, more of the first one.
 func TestFixOfEach(t *testing.T) {
 	var b bytes.Buffer
 	r := explainer(t).Explain("libcudart.so.12: cannot open shared object file: No such file or directory")
@@ -391,7 +391,7 @@ func TestFixOfEach(t *testing.T) {
 	}
 	for i, part := range parts {
 		for j, fix := range r.Answers[i].Fixes {
-			if got, want := strings.Contains(part, fix), i == 0 || j == 0; got != want {
+			if got, want := strings.Contains(part, fix), j < maxOthersFixes || i == 0 && j < maxFixes; got != want {
 				t.Errorf("answer %d: fix %q is there: %t", i+1, fix, got)
 			}
 		}

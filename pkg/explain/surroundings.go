@@ -16,11 +16,12 @@ type surroundings struct {
 	all  []*packs.Surrounding
 	told map[string]bool // by ID
 	kind map[string]bool // kinds of which the text tells one
+	low  string          // the text in lower case
 }
 
 // told returns what a text in lower case tells of the place that it comes from.
 func (x *Explainer) told(low string) surroundings {
-	w := surroundings{all: x.packs.Surroundings, told: map[string]bool{}, kind: map[string]bool{}}
+	w := surroundings{all: x.packs.Surroundings, told: map[string]bool{}, kind: map[string]bool{}, low: low}
 	for _, s := range w.all {
 		if low != "" && hasWords(low, s.Words) && !hasWord(low, s.Unless) {
 			w.told[s.ID], w.kind[s.Kind] = true, true
@@ -44,6 +45,21 @@ func (w surroundings) fixes(c *packs.Case) (told, open []string) {
 		}
 	}
 	return told, open
+}
+
+// remedies returns the fixes that a case shares with others: those for words of a text, and those
+// for any text.
+func (x *Explainer) remedies(c *packs.Case, low string) (named, shared []string) {
+	for _, r := range x.packs.Remedies {
+		switch {
+		case !slices.Contains(r.Of, c.ID):
+		case len(r.Words) == 0 || low == "":
+			shared = append(shared, r.Fix)
+		case hasWords(low, r.Words):
+			named = append(named, r.Fix)
+		}
+	}
+	return named, shared
 }
 
 // rank orders cases: the likeliest of a surrounding of the text come first, those that are possible
@@ -89,7 +105,7 @@ func (x *Explainer) inSurroundings(h *hit, w surroundings) {
 	h.cases = list
 }
 
-// checkSurroundings reports the first case of a surrounding that the packs do not have.
+// checkSurroundings reports the first case of a surrounding or a remedy that the packs do not have.
 func (x *Explainer) checkSurroundings() error {
 	for _, s := range x.packs.Surroundings {
 		ids := slices.Concat(s.Only, s.First, slices.Sorted(maps.Keys(s.Twins)), slices.Sorted(maps.Values(s.Twins)))
@@ -99,6 +115,13 @@ func (x *Explainer) checkSurroundings() error {
 		for _, id := range ids {
 			if x.cases[id] == nil {
 				return fmt.Errorf("surrounding %q: there is no case %q", s.ID, id)
+			}
+		}
+	}
+	for _, r := range x.packs.Remedies {
+		for _, id := range r.Of {
+			if x.cases[id] == nil {
+				return fmt.Errorf("remedy %q: there is no case %q", r.Fix, id)
 			}
 		}
 	}

@@ -74,7 +74,7 @@ func (r *Result) Text(w io.Writer, width int) error {
 		}
 		if i > 0 {
 			b.field("confirm", a.Confirm)
-			b.list("fix", a.advised()[:min(1, len(a.advised()))])
+			b.list("fix", a.advised()[:min(maxOthersFixes, len(a.advised()))])
 			fmt.Fprintln(b)
 			continue
 		}
@@ -102,8 +102,9 @@ func (r *Result) Text(w io.Writer, width int) error {
 	return b.Flush()
 }
 
-// maxFixes is the number of fixes of the first answer that the text has.
-const maxFixes = 6
+// maxFixes and maxOthersFixes are the numbers of fixes that the text has of the first answer, and of
+// each other one.
+const maxFixes, maxOthersFixes = 6, 2
 
 // advised returns the fixes of the image's finding, or else those of the case.
 func (a *Answer) advised() []string {

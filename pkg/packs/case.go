@@ -21,9 +21,6 @@ type Case struct {
 	Causes  []string `yaml:"causes"`
 	Confirm string   `yaml:"confirm"` // how a user can find out that it is this case
 	Fix     []string `yaml:"fix"`
-	// Also are fixes after the others, whether or not the packs' fixes for a library or a symbol
-	// stand in place of Fix.
-	Also    []string `yaml:"also"`
 	Sources []string `yaml:"sources"`
 	// OwnFixes is set if Fix holds for every library. The packs' fixes for a single library then
 	// do not take its place.
@@ -138,14 +135,25 @@ type Surrounding struct {
 	First []string `yaml:"first"`
 	// Twins are the cases that stand in place of others, whose fixes do not help there.
 	Twins map[string]string `yaml:"twins"`
-	Fixes []*LocalFix       `yaml:"fixes"`
+	Fixes []*Remedy         `yaml:"fixes"`
 }
 
-// LocalFix is a fix that holds in one surrounding, of some cases.
-type LocalFix struct {
-	Of      []string `yaml:"of"` // IDs of cases
-	Fix     string   `yaml:"fix"`
-	Sources []string `yaml:"sources"`
+// Remedy is a fix of several cases: one of a surrounding, or one that comes after the cases' own and
+// after those for a single library or symbol, which take the place of the cases' own.
+type Remedy struct {
+	Of []string `yaml:"of"` // IDs of cases
+	// Words are as those of an ErrorText, for the whole text. A fix that has some comes second in a
+	// text that has them, and not in others.
+	Words   [][]string `yaml:"words"`
+	Fix     string     `yaml:"fix"` // {owner} is the package whose file a traceback ends in
+	Sources []string   `yaml:"sources"`
+}
+
+func (r *Remedy) validate() error {
+	if len(r.Of) == 0 || r.Fix == "" || len(r.Sources) == 0 {
+		return fmt.Errorf("fix %q: needs the cases that it is of, and sources", r.Fix)
+	}
+	return nil
 }
 
 func (s *Surrounding) validate() error {
@@ -153,8 +161,8 @@ func (s *Surrounding) validate() error {
 		return fmt.Errorf("surrounding %q: needs an id, a kind, a label and words", s.ID)
 	}
 	for _, f := range s.Fixes {
-		if len(f.Of) == 0 || f.Fix == "" || len(f.Sources) == 0 {
-			return fmt.Errorf("surrounding %q: the fix %q needs the cases that it is of, and sources", s.ID, f.Fix)
+		if err := f.validate(); err != nil {
+			return fmt.Errorf("surrounding %q: %w", s.ID, err)
 		}
 	}
 	return nil
