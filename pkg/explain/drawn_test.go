@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -197,5 +198,36 @@ func TestWritten(t *testing.T) {
 		if len(answers) == 0 || answers[0].Class != c.class {
 			t.Errorf("%q: want %s first, got %+v", c.text, c.class, answers)
 		}
+	}
+}
+
+// TestThreads keeps the share of texts whose thread was solved by a fix of the right answer: the cause
+// and the fix are regular expressions that were written before the answers were seen.
+func TestThreads(t *testing.T) {
+	x := explainer(t)
+	list := lines[struct{ Source, Text, Cause, Fix string }](t, "threads.jsonl")
+	s := score{texts: len(list)}
+	for _, d := range list {
+		cause, fix := regexp.MustCompile(d.Cause), regexp.MustCompile(d.Fix)
+		answers := x.Explain(d.Text).Answers
+		place := slices.IndexFunc(answers, func(a Answer) bool {
+			return cause.MatchString(strings.Join(append([]string{a.Title, a.Doc}, a.Causes...), " ")) && slices.ContainsFunc(a.Fixes, fix.MatchString)
+		})
+		switch {
+		case len(answers) == 0:
+			s.none++
+		case place == 0:
+			s.first++
+		}
+		if place >= 0 && place < 3 {
+			s.three++
+		}
+		if place != 0 {
+			t.Logf("%s: at %d of %q: %.160q", d.Source, place, caseIDs(&Result{Answers: answers}), d.Text)
+		}
+	}
+	t.Log(s)
+	if s.share(s.first) < 95 || s.share(s.three) < 96 || s.none > 0 {
+		t.Errorf("%s", s)
 	}
 }
