@@ -104,7 +104,7 @@ func (r *Result) Text(w io.Writer, width int) error {
 
 // maxFixes and maxOthersFixes are the numbers of fixes that the text has of the first answer, and of
 // each other one.
-const maxFixes, maxOthersFixes = 6, 2
+const maxFixes, maxOthersFixes = 5, 2
 
 // advised returns the fixes of the image's finding, or else those of the case.
 func (a *Answer) advised() []string {
