@@ -169,16 +169,21 @@ type caller interface {
 
 // callFunction runs a function of the program.
 func (r *Run) callFunction(f *function, a *args, self value) value {
+	within := r.entering
+	r.entering = nil
 	if f.lazy == aGenerator && !f.context {
 		return &generator{of: f, args: a, self: self}
 	}
-	if f.lazy == aGenerator && !mayStop(f.body) {
+	if !f.context || f.lazy != aGenerator {
+		within = nil
+	}
+	if f.lazy == aGenerator && within == nil && !mayStop(f.body) {
 		return &quietContext{}
 	}
 	if f.lazy == aCoroutine {
 		return &coroutine{of: f, args: a, self: self}
 	}
-	if f.lazy != "" {
+	if f.lazy != "" && within == nil {
 		return unknownf("the result of %s, %s", f.name, f.lazy)
 	}
 	if r.depth >= maxDepth {
@@ -210,6 +215,10 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 		fr.outer = f.outer.outerFunction()
 	}
 	fr.of = f.of
+	if within != nil {
+		within.of, within.generator, within.outer = f, fr, r.within
+		r.within = within
+	}
 	r.depth++
 	var v value
 	r.inFrame(fr, func() {
@@ -222,6 +231,12 @@ func (r *Run) callFunction(f *function, a *args, self value) value {
 		}
 	})
 	r.depth--
+	if within != nil {
+		r.within = within.outer
+		if within.takeRaised(r) {
+			return nil
+		}
+	}
 	if r.raised != nil && fr.partial != "" {
 		r.basis.older = true
 	}

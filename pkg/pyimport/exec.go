@@ -220,7 +220,18 @@ func (r *Run) execWith(items []pysource.WithItem, body []pysource.Stmt) flow {
 	if len(items) == 0 {
 		return r.block(body)
 	}
-	ctx := r.eval(items[0].Context)
+	var ctx value
+	if c, ok := items[0].Context.(*pysource.Call); ok {
+		w := r.newWith(items[0].Target, func() flow { return r.execWith(items[1:], body) })
+		if ctx = r.evalCallFor(c, w); w.done {
+			return w.end(r)
+		}
+		if w.of != nil && !mayStop(w.of.body) {
+			ctx = &quietContext{}
+		}
+	} else {
+		ctx = r.eval(items[0].Context)
+	}
 	if r.raised != nil || r.stop != "" {
 		return next
 	}

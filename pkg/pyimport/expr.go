@@ -114,6 +114,9 @@ func (r *Run) evalKind(x pysource.Expr) value {
 		return r.eval(x.Value)
 	case *pysource.Await:
 		v := r.eval(x.Value)
+		if w := r.within; x.Yield && w != nil && w.generator == r.frame && r.raised == nil && r.stop == "" {
+			w.enter(r, v)
+		}
 		if n := len(r.yields); x.Yield && n > 0 {
 			l := r.yields[n-1]
 			r.change(l)
@@ -155,7 +158,10 @@ func constant(v any) value {
 }
 
 // evalCall evaluates a call. Those of names that look at their caller are done here.
-func (r *Run) evalCall(x *pysource.Call) value {
+func (r *Run) evalCall(x *pysource.Call) value { return r.evalCallFor(x, nil) }
+
+// evalCallFor evaluates a call that makes the context of a with statement, or nil.
+func (r *Run) evalCallFor(x *pysource.Call, within *withStatement) value {
 	if n, ok := x.Func.(*pysource.Name); ok && len(x.Args) == 0 {
 		switch n.ID {
 		case "super":
@@ -190,7 +196,9 @@ func (r *Run) evalCall(x *pysource.Call) value {
 	if r.depth == 0 {
 		a.mayCall()
 	}
+	r.entering = within
 	v := r.call(f, a)
+	r.entering = nil
 	if isUnknown(f) {
 		r.escape(a)
 		r.mayMake(a)

@@ -182,6 +182,8 @@ type Run struct {
 	budget   int             // the number of steps at which the outermost call is given up
 	givenUp  bool            // it was
 	frame    *frame
+	entering *withStatement // the one whose context the next call makes, or nil
+	within   *withStatement // the one whose context runs, a generator, or nil
 	tries    []tryLevel
 	node     *Node
 	loads    int
