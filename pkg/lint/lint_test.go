@@ -157,6 +157,8 @@ func checkCases() []checkCase {
 		{"jaxlib without", "env CUDA_VERSION=12.4.1\n" + wheelText("jaxlib", "0.6.0"), []string{"note cpu-build"}},
 		{"jaxlib with its own GPU code", "env CUDA_VERSION=11.6.2\n" + wheelText("jaxlib", "0.4.1+cuda11.cudnn86"), nil},
 
+		{"onnxruntime in an image with CUDA", "env CUDA_VERSION=12.4.1\n" + wheelText("onnxruntime", "1.23.2"), []string{"warning cpu-build"}},
+		{"onnxruntime with a provider of its own wheel", "env CUDA_VERSION=12.4.1\n" + wheelText("onnxruntime", "1.23.2") + wheelText("onnxruntime-ep-nv-tensorrt-rtx", "0.1.0"), nil},
 		{"onnxruntime-gpu came last", wheelText("onnxruntime", "1.20.1") + wheelText("onnxruntime-gpu", "1.20.1") + "-- " + siteDir + "onnxruntime/capi/build_and_package_info.py --\ntext\npackage_name = 'onnxruntime-gpu'\n__version__ = '1.20.1'\n", []string{"note double-owner"}},
 		{"OpenCV of one version", wheelText("opencv-python", "4.11.0.86") + wheelText("opencv-python-headless", "4.11.0.86"), []string{"note double-owner"}},
 		{"torch for the CUDA of one of two toolkits", wheelText("torch", "2.6.0") + torchBuild("2.6.0+cu124", "'12.4'") + "-- 0/usr/local/cuda-11.8/x --\n-- 0/usr/local/cuda-12.4/x --\n", nil},
