@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -241,7 +242,7 @@ var isPlainSpec = regexp.MustCompile(`^[0-9A-Za-z.,<>=!~*+-]*$`)
 
 // missingName matches CPython's text about a name that a module does not have
 // (Python/ceval.c, import_from).
-var missingName = regexp.MustCompile(`^cannot import name '([^']+)' from (?:partially initialized module )?'([^']+)' (?:\(most likely due to a circular import\) )?\((/[^)]+)\)`)
+var missingName = regexp.MustCompile(`^cannot import name '([^']+)' from (?:partially initialized module )?'([^']+)' (?:\(most likely due to a circular import\) )?\((/[^)]+|unknown location)\)`)
 
 // removedIn matches a package's text about the release that has removed a name (NumPy's of its
 // expired attributes).
@@ -256,16 +257,21 @@ func lackOf(f *replay.StartFailure) *pyimport.Lack {
 	if m == nil {
 		return nil
 	}
-	return &pyimport.Lack{Name: m[1], Module: m[2], File: m[3]}
+	return &pyimport.Lack{Name: m[1], Module: m[2], File: strings.TrimPrefix(m[3], "unknown location")}
 }
 
 // adviseName adds which packages have releases that do not fit: that of the module that lacks a
 // name, and that of the file which imports or uses it.
 func (pass *Pass) adviseName(x *Finding, f *replay.StartFailure, lack *pyimport.Lack) {
-	if len(x.Affected) == 0 || pass.adviseHidden(x, lack.Module, lack.File) {
+	if len(x.Affected) == 0 || lack.File != "" && pass.adviseHidden(x, lack.Module, lack.File) {
 		return
 	}
 	p, of, _ := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, lack.File))
+	if lack.File == "" {
+		if p, of = pass.ownerOfSpace(x.Affected[0], lack); of == nil {
+			return
+		}
+	}
 	if of == nil {
 		pass.advisePython(x, f, lack)
 		return
@@ -280,6 +286,36 @@ func (pass *Pass) adviseName(x *Finding, f *replay.StartFailure, lack *pyimport.
 	}
 	v["place"] = belowSite(p, lack.File)
 	pass.adviseRelease(x, ofName, p, of, v)
+}
+
+// ownerOfSpace returns the package that has lost a name of a namespace package, which has no
+// file that would tell: the installed one of which the packs know it, and which no other such
+// package requires. file is one of the same environment.
+func (pass *Pass) ownerOfSpace(file string, lack *pyimport.Lack) (*inventory.Python, *inventory.Package) {
+	p, _, wheels := pass.Packages.OwnerOf(replay.RealPath(pass.Image.FS, file))
+	if p == nil {
+		return nil, nil
+	}
+	var lost []*inventory.Package
+	for _, row := range pass.Packs.Names {
+		if pkg := wheels[inventory.Normalize(row.Package)]; pkg != nil && packs.Fitting([]*packs.Names{row}, pkg.Name, pass.Packages.Version(p, pkg), lack.Module, lack.Name) != "" {
+			lost = append(lost, pkg)
+		}
+	}
+	for _, pkg := range lost {
+		if !slices.ContainsFunc(lost, func(by *inventory.Package) bool { return requires(by, pkg.Name) }) {
+			return p, pkg
+		}
+	}
+	return nil, nil
+}
+
+// requires reports whether the metadata of a package has another one among its requirements.
+func requires(by *inventory.Package, name string) bool {
+	return slices.ContainsFunc(by.Requires, func(line string) bool {
+		r, err := inventory.ParseRequirement(line)
+		return err == nil && inventory.Normalize(r.Name) == inventory.Normalize(name)
+	})
 }
 
 // interpreterRelease matches the release in the name of an interpreter's file.
