@@ -118,7 +118,27 @@ func judgeRoot(pass *Pass, o *replay.Object, e *elfdeps.Error) packs.Verdict {
 	if in := pass.Evidence.InstallOf(o.Path); in != nil && in.Help != nil {
 		return pass.Packs.Helped(in.Help, in.Begun)
 	}
+	if at := goesOnWithout(pass, o.Path); at != "" {
+		return pass.Packs.Verdict("caught-open", packs.Values{"at": at})
+	}
 	return packs.Grave
+}
+
+// goesOnWithout returns the statement by which a program of the image's start opens a file, if the program catches
+// the failure, and none ends by it; else "".
+func goesOnWithout(pass *Pass, file string) (at string) {
+	for _, s := range pass.Evidence.Starts {
+		for _, f := range s.Failures {
+			if f.File() != file {
+				continue
+			}
+			if f.Ends || f.Caught == "" || f.Maybe != "" || s.Package != "" {
+				return ""
+			}
+			at = f.Path[len(f.Path)-1].At
+		}
+	}
+	return at
 }
 
 // judgeVersion returns the verdict on a version that an object misses. It is grave for a root
