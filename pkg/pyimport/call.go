@@ -155,6 +155,9 @@ func (r *Run) call(fn value, a *args) value {
 		}
 		return unknownf("the result of an object of %s", f.of.name)
 	case *unknown:
+		if f.class && !f.object {
+			return &unknown{why: f.why, class: true, object: true}
+		}
 		return f
 	case caller:
 		return f.call(r, a)

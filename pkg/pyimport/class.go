@@ -187,6 +187,7 @@ func (r *Run) decorate(v value, list []pysource.Expr) value {
 		if keepsClass(v, f) {
 			continue
 		}
+		r.noteStartup(v, d)
 		v = r.call(f, &args{pos: []value{v}})
 		if r.raised != nil {
 			return v

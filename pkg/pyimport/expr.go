@@ -199,6 +199,9 @@ func (r *Run) evalCallFor(x *pysource.Call, within *withStatement) value {
 	r.entering = within
 	v := r.call(f, a)
 	r.entering = nil
+	if span, ok := a.kw["lifespan"]; ok && r.raised == nil {
+		r.noteLifespan(v, span)
+	}
 	if isUnknown(f) {
 		r.escape(a)
 		r.mayMake(a)

@@ -86,7 +86,7 @@ func init() {
 	functions("dataclasses", map[string]func(*Run, *args) value{"dataclass": dataclass, "field": notKnown("field")})
 	classModel("contextlib", "suppress", func(_ *Run, _ *class, a *args) value { return &suppressor{&tuple{items: a.pos}} })
 	classModel("contextlib", "nullcontext", func(*Run, *class, *args) value { return &quietContext{} })
-	functions("contextlib", map[string]func(*Run, *args) value{"contextmanager": contextManager, "asynccontextmanager": notKnown("asynccontextmanager")})
+	functions("contextlib", map[string]func(*Run, *args) value{"contextmanager": contextManager})
 	functions("warnings", map[string]func(*Run, *args) value{
 		"warn": nothing, "filterwarnings": nothing, "simplefilter": nothing, "warn_explicit": nothing, "resetwarnings": nothing,
 	})

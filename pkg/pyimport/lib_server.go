@@ -12,8 +12,7 @@ import (
 func init() {
 	functions("uvicorn uvicorn.main", map[string]func(*Run, *args) value{"run": runUvicorn})
 	classModel("uvicorn.config", "Config", func(_ *Run, _ *class, a *args) value {
-		app, _ := a.get(0, "app")
-		return &serverConfig{app: app}
+		return configOf(a)
 	})
 	for _, mod := range []string{"uvicorn.server", "uvicorn.main"} {
 		classModel(mod, "Server", func(_ *Run, _ *class, a *args) value {
@@ -47,13 +46,26 @@ func runUvicorn(r *Run, a *args) value {
 	if dir, ok := a.text(-1, "app_dir"); ok {
 		r.AddPath(dir)
 	}
-	app, _ := a.get(0, "app")
-	r.importApplication(app)
+	r.serve(configOf(a))
 	return unknownf("the result of a server")
 }
 
 // serverConfig is a configuration of a server: uvicorn.Config.
-type serverConfig struct{ app value }
+type serverConfig struct {
+	app     value
+	factory bool // app makes the application
+	off     bool // the lifespan of the application does not run
+}
+
+// configOf returns the configuration of uvicorn that its arguments give.
+func configOf(a *args) *serverConfig {
+	c := &serverConfig{}
+	c.app, _ = a.get(0, "app")
+	factory, _ := a.get(-1, "factory")
+	span, _ := a.get(-1, "lifespan")
+	c.factory, c.off = factory == true, span == "off"
+	return c
+}
 
 func (*serverConfig) typeName() string { return "a configuration" }
 
@@ -82,7 +94,7 @@ func (s *server) attr(_ *Run, name string) (value, bool) {
 	for _, serve := range s.serve {
 		if name == serve && s.config != nil {
 			return &builtin{name, func(r *Run, _ *args) value {
-				r.importApplication(s.config.app)
+				r.serve(s.config)
 				return unknownf("the result of a server")
 			}}, true
 		}
@@ -99,6 +111,26 @@ func (r *Run) importApplication(v value) {
 	module, _, _ := strings.Cut(text, ":")
 	if isDotted(module) {
 		r.importNamed(module)
+	}
+}
+
+// serve imports the application of a server, and runs what the application has for the server's start.
+func (r *Run) serve(c *serverConfig) {
+	app := c.app
+	if text, ok := app.(string); ok {
+		r.importApplication(app)
+		module, name, _ := strings.Cut(text, ":")
+		m := r.moduleOf(module, "")
+		if m == nil || r.raised != nil {
+			return
+		}
+		app, _ = m.names.get(name)
+	}
+	if _, made := app.(*function); c.factory && made && r.raised == nil {
+		app = r.call(app, &args{})
+	}
+	if !c.off {
+		r.startUp(app)
 	}
 }
 

@@ -177,6 +177,7 @@ type Run struct {
 	basis    basis           // of the exceptions of the call from a module's top level
 	calls    int             // of functions, from top levels
 	made     map[string]bool // files that the program may make (mayMake)
+	madeHere map[string]bool // the same of texts without a slash
 	madeAny  bool            // or any other
 	survived survivor        // of the function called last from a module's top level
 	budget   int             // the number of steps at which the outermost call is given up
@@ -227,6 +228,9 @@ type Run struct {
 	begun map[string]bool
 	// noOperators has the namespaces of PyTorch's operators whose library certainly failed, or is not there.
 	noOperators map[string]bool
+	// contexts has the functions that asynccontextmanager has got, by its result; startups what servers run, by application.
+	contexts map[*unknown]*function
+	startups map[value]*lifespan
 	// settings has the modules of the files that File has executed.
 	settings map[string]*module
 	// passedOver reports that a library may be open which the host was not asked to open.

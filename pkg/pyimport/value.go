@@ -22,6 +22,7 @@ type (
 		why, text, begin string
 		dictOf           *instance // of which it is the __dict__, or nil
 		class            bool      // that a class statement of a source makes
+		object           bool      // of such a class
 	}
 	// tuple is a tuple, or a struct sequence such as sys.version_info if fields is set.
 	tuple struct {

@@ -5,7 +5,7 @@ import "bytes"
 // findEntries keeps the functions by which programs start, as far as a call runs them: a script
 // in another file calls main, and the command line decides which other one main calls. They are
 // those of the names that console scripts mostly have, those that read a command line, and those
-// that a decorator makes a command (click, typer), and how a group of click finds its commands.
+// that a decorator makes a command (click, typer), how a group of click finds its commands, and what a server runs when it starts.
 func (r *reducer) findEntries() {
 	done := map[int32]bool{} // classes that keepCommand has read
 	for _, i := range r.sorted.defined {
@@ -16,6 +16,11 @@ func (r *reducer) findEntries() {
 				r.keepServer(i)
 			}
 		case l.flags&block == 0:
+		case l.deco >= 0 && r.startsUp(l.deco, i):
+			r.live(i, full)
+			if l.fn >= 0 { // it makes the application
+				r.live(l.fn, full)
+			}
 		case l.fn < 0 && l.flags&inClass == 0:
 			if entryNames.has(definedName(r.bytesOf(l))) || l.deco >= 0 && r.isCommand(l.deco, i) {
 				r.live(i, full)
@@ -46,6 +51,22 @@ func (r *reducer) isCommand(from, to int32) bool {
 		}
 		switch dot := bytes.LastIndexByte(name, '.'); string(bytes.TrimSpace(name[dot+1:])) {
 		case "command", "group", "callback":
+			return true
+		}
+	}
+	return false
+}
+
+// startsUp reports whether a function is one that a server runs when it starts: the lifespan of an application,
+// by its decorator and name, or what on_event registers.
+func (r *reducer) startsUp(from, to int32) bool {
+	name := definedName(r.bytesOf(&r.lines[to]))
+	for d := from; d < to; d++ {
+		if r.lines[d].kind != decorator || r.lines[d].parent != r.lines[to].parent {
+			continue
+		}
+		text := bytes.TrimSpace(r.bytesOf(&r.lines[d])[1:])
+		if bytes.HasSuffix(text, []byte("asynccontextmanager")) && bytes.Contains(name, []byte("lifespan")) || bytes.Contains(text, []byte(".on_event(")) && bytes.Contains(text, []byte("startup")) {
 			return true
 		}
 	}

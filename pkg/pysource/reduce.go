@@ -41,7 +41,8 @@ const maxHead = 256
 //     they import, or methods of it in a loop over them, and, if a kept line of the module
 //     calls them, their calls, and the attributes that they give to what they import;
 //   - functions by which programs start, as if they were called: those named main, cli and so
-//     on, those that read a command line, and commands of click and typer;
+//     on, those that read a command line, commands of click and typer, and those that a server runs
+//     when it starts (lifespans, on_event("startup"));
 //   - the assignments of all names that kept lines use or bind;
 //   - short functions that do nothing but change a variable of these, which is a collection; and __all__ as a whole, up to
 //     maxKept, if the file names it once;
@@ -658,13 +659,21 @@ func (r *reducer) keepPlace(fn int32) {
 	}
 }
 
-// maxPlace is the number of bytes of a function that findPlaces keeps.
-const maxPlace = 2000
+// maxPlace is the number of bytes of a function that findPlaces keeps, maxLibraries of one that finds libraries by its
+// name (find_lib_path of TVM, DGL and MXNet, with its docstring).
+const maxPlace, maxLibraries = 2000, 6000
 
 // returnsPlace reports whether a function of the module is short, and returns a value.
 func (r *reducer) returnsPlace(fn int32) bool {
 	l := &r.lines[fn]
-	if l.kind != defLine || l.fn >= 0 || l.flags&(inClass|block) != block || l.after <= fn+1 || r.lines[l.after-1].end-l.start > maxPlace {
+	if l.kind != defLine || l.fn >= 0 || l.flags&(inClass|block) != block || l.after <= fn+1 {
+		return false
+	}
+	most := int32(maxPlace)
+	if name := definedName(r.bytesOf(l)); bytes.Contains(name, []byte("lib")) || bytes.Contains(name, []byte("dll")) {
+		most = maxLibraries
+	}
+	if r.lines[l.after-1].end-l.start > most {
 		return false
 	}
 	for i := fn + 1; i < l.after; i++ {

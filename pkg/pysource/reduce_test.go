@@ -867,6 +867,34 @@ def convert(n):
  work.start(n)#15
 #: unused
 `},
+		{"what a server runs when it starts, and a function that makes the application", `from fastapi import FastAPI
+@asynccontextmanager
+async def lifespan(app):
+    store.model = load("a")
+    yield
+def make():
+    app = FastAPI()
+    @app.on_event("startup")
+    async def start():
+        warm(app)
+    return app
+@asynccontextmanager
+async def session(app):
+    store.open("a")
+    yield
+`, `from fastapi import FastAPI
+@asynccontextmanager
+async def lifespan(app):
+ store.model=load("a")
+ yield
+def make():
+ app=FastAPI()
+ @app.on_event("startup")
+ async def start():
+  warm(app)
+ return app
+#: session
+`},
 		{"declarations of command lines, and a group that finds its commands", `import argparse, importlib
 import click
 class Lazy(click.Group):

@@ -66,7 +66,7 @@ func (st *starter) importNamed(run *pyimport.Run, j job, tree *pyimport.Node) {
 			if i.Celery {
 				n = run.Celery(i.Module, i.Worker)
 			} else {
-				n = run.Import(i.Module)
+				n = run.Serve(i.Module)
 			}
 			module, _, _ := strings.Cut(i.Module, ":")
 			st.mounted(n, module)
