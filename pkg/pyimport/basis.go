@@ -108,8 +108,10 @@ func (r *Run) mayRaise() { r.basis.older, r.basis.weak = r.basis.older || r.basi
 // readsAbsent notes that the call that is followed asks for a file that is not there. Outside of packages the program may
 // make it, or a volume may have it.
 func (r *Run) readsAbsent(p string) {
-	if !strings.Contains(r.absolute(p), "-packages/") {
+	if p = r.absolute(p); !strings.Contains(p, "-packages/") {
 		r.basis.older = true
+	} else {
+		r.lacksFile(p)
 	}
 }
 

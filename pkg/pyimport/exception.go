@@ -2,6 +2,7 @@ package pyimport
 
 import (
 	"cmp"
+	"path"
 	"slices"
 	"strings"
 
@@ -370,6 +371,7 @@ type survivor struct {
 	// in are the frames whose exceptions later are its result; nil for any.
 	in      []*frame
 	library string // that was searched and not found, or ""
+	file    bool   // the library is a file that a package has not
 }
 
 // explains reports whether an exception without a failure of its own is the result of one that
@@ -378,6 +380,8 @@ type survivor struct {
 func (s survivor) explains(e *exception) bool {
 	base := e.of.of.builtinBase()
 	switch {
+	case s.file:
+		return slices.Contains(s.in, e.in) && e.in != nil && namesFile(e, s.library)
 	case s.of == nil || s.in != nil && !slices.Contains(s.in, e.in), s.of.Cause == nil && base == "FileNotFoundError":
 		return false
 	case s.library == "" || base == "ImportError":
@@ -395,6 +399,33 @@ func speaksOf(e *exception, library string) bool {
 	return slices.ContainsFunc([]string{strings.ToLower(library), "librar", ".so"}, func(word string) bool { return strings.Contains(text, word) })
 }
 
+// namesFile reports whether the text of an exception is about a library and has a word of the name of its file.
+func namesFile(e *exception, file string) bool {
+	if !speaksOf(e, file) {
+		return false
+	}
+	words := strings.FieldsFunc(strings.TrimPrefix(strings.ToLower(file), "lib"), func(c rune) bool { return c < 'a' || c > 'z' })
+	text := strings.ToLower(e.of.exc.text)
+	return slices.ContainsFunc(words, func(w string) bool { return len(w) > 3 && strings.Contains(text, w) })
+}
+
+// lacksFile records that a function finds a package without the file of a library. An exception that it raises next
+// and that names the file is the result.
+func (r *Run) lacksFile(p string) {
+	base := path.Base(p)
+	if r.depth == 0 || !r.certain() || !strings.HasSuffix(base, ".so") && !strings.Contains(base, ".so.") || r.survived.of != nil && !r.survived.file {
+		return
+	}
+	if e, _, ok := r.src.fs.Lookup(path.Dir(p)); !ok || !e.IsDir() {
+		return
+	}
+	at := r.frame
+	for at != nil && !at.function {
+		at = at.caller
+	}
+	r.survived = survivor{&Failure{Type: "OSError", Text: "no file " + p}, []*frame{at}, base, true}
+}
+
 // survive records that a handler catches a certain failure of a search or of the host, in a
 // function whose exceptions later are its result, as are those of its callers. A failure of the
 // loader counts before an absent module.
@@ -403,7 +434,7 @@ func (r *Run) survive(e *exception) {
 	if f == nil || e.doubt != "" || r.depth == 0 || !r.certain() || r.survived.of != nil && r.survived.of.Cause != nil {
 		return
 	}
-	if f.Cause != nil || r.survived.of == nil && f.Type == "ModuleNotFoundError" {
+	if f.Cause != nil || (r.survived.of == nil || r.survived.file) && f.Type == "ModuleNotFoundError" {
 		r.survived = survivor{of: f}
 		for at := r.frame; at != nil; at = at.caller {
 			r.survived.in = append(r.survived.in, at)
@@ -417,14 +448,14 @@ func (r *Run) notFound(name string) {
 	if r.depth == 0 && r.certain() && r.frame != nil && r.frame.module != nil {
 		r.frame.module.sought = cmp.Or(r.frame.module.sought, name)
 	}
-	if r.depth == 0 || !r.certain() || r.survived.of != nil {
+	if r.depth == 0 || !r.certain() || r.survived.of != nil && !r.survived.file {
 		return
 	}
 	at := r.frame
 	for at != nil && !at.function {
 		at = at.caller
 	}
-	r.survived = survivor{&Failure{Type: "OSError", Text: "no library of the name " + name, Library: name}, []*frame{at}, name}
+	r.survived = survivor{&Failure{Type: "OSError", Text: "no library of the name " + name, Library: name}, []*frame{at}, name, false}
 }
 
 // handedOn returns the failure of the host that the frame is handling and that a call gets as an

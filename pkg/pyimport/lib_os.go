@@ -149,7 +149,8 @@ func (r *Run) mayMake(a *args) {
 	}
 }
 
-// maxMade is the number of files that a program may make; with more, any file may be there.
+// maxMade is the number of files that a program may make; with more, any file may be there. Texts without a slash, of which
+// unknown calls get many, have a number of their own: with more, any file may be there that is new in the working directory.
 const maxMade = 1000
 
 func (r *Run) mayAppearAt(v value) {
@@ -157,13 +158,10 @@ func (r *Run) mayAppearAt(v value) {
 	case *filePath:
 		r.mayAppearAt(v.text)
 	case string:
-		if len(v) < 256 && len(r.made) < maxMade {
-			if r.made == nil {
-				r.made = map[string]bool{}
-			}
-			r.made[r.absolute(v)] = true
+		if len(v) < 256 {
+			r.makes(v)
 			for _, word := range strings.Fields(v) { // of a command
-				r.made[r.absolute(word)] = true
+				r.makes(word)
 			}
 		}
 	case *list:
@@ -175,18 +173,46 @@ func (r *Run) mayAppearAt(v value) {
 	}
 }
 
+// makes notes that the program may make a file.
+func (r *Run) makes(p string) {
+	if r.made == nil {
+		r.made, r.madeHere = map[string]bool{}, map[string]bool{}
+	}
+	made := r.made
+	if !strings.Contains(p, "/") {
+		made = r.madeHere
+	}
+	if len(made) < maxMade {
+		made[r.absolute(p)] = true
+	}
+}
+
 // mayAppear reports whether a file that the image does not have may be there when the program asks.
 func (r *Run) mayAppear(p string) bool {
 	if volatile(p) || r.madeAny || len(r.made) >= maxMade {
 		return true
 	}
-	r.spend(len(r.made) / 16)
-	for made := range r.made {
-		if p == made || strings.HasPrefix(p, made+"/") || strings.HasPrefix(made, p+"/") {
-			return true
+	if len(r.madeHere) >= maxMade && r.newHere(p) {
+		return true
+	}
+	for _, all := range []map[string]bool{r.made, r.madeHere} {
+		r.spend(len(all) / 16)
+		for made := range all {
+			if p == made || strings.HasPrefix(p, made+"/") || strings.HasPrefix(made, p+"/") {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// newHere reports whether a path lies below the working directory, and not in a directory of the image there.
+func (r *Run) newHere(p string) bool {
+	here := strings.TrimSuffix(r.absolute("."), "/") + "/"
+	rest, below := strings.CutPrefix(p, here)
+	first, _, _ := strings.Cut(rest, "/")
+	e, _, ok := r.src.fs.Lookup(here + first)
+	return below && !(ok && e.IsDir())
 }
 
 // volatile reports whether a path is where the kernel or the runtime puts files.

@@ -189,6 +189,8 @@ type library struct {
 	// declared reports that its names are those of C declarations, which it need not define: cffi's
 	// have constants, which stand in the Python source (_globals).
 	declared bool
+	// set has the names of the attributes that the program gives it, perhaps.
+	set map[string]bool
 }
 
 func (*library) typeName() string { return "ctypes.CDLL" }
@@ -198,7 +200,7 @@ func (l *library) attr(r *Run, name string) (value, bool) {
 	if name == "_name" {
 		return l.name, true
 	}
-	if strings.HasPrefix(name, "_") || l.unsure || l.declared || !r.certain() {
+	if strings.HasPrefix(name, "_") || l.unsure || l.declared || l.set[name] || !r.certain() {
 		return nil, false
 	}
 	if l.name == "" && (r.passedOver || len(r.extensions) > 0) {

@@ -213,6 +213,11 @@ func (r *Run) setattr(v value, name string, w value) {
 		r.set(v.attrs, name, w)
 	case *function:
 		r.set(v.attrs, name, w)
+	case *library:
+		if v.set == nil {
+			v.set = map[string]bool{}
+		}
+		v.set[name] = true
 	}
 }
 
