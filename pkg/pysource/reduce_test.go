@@ -485,7 +485,9 @@ def is_torch_version(op,version):
  return compare(_torch_version,op,version)
 def compare(a,op,b):
  return op(a,b)
-#: origin limit
+def limit():#19
+ return LIMIT
+#: origin
 `},
 		{"names that a module may refuse, and what it says of them", `import numpy as np
 from typing import Union
