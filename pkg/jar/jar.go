@@ -18,7 +18,7 @@ import (
 )
 
 // KeepID names the version of Keep and Extract. Change it with every change of them.
-const KeepID = "jar 1"
+const KeepID = "jar 2"
 
 const (
 	heading    = "imgcheck: libraries in a jar\n"     // each in a line
@@ -82,12 +82,14 @@ func list(end ziptail.Tail) (names []string, why string) {
 var (
 	version    = regexp.MustCompile(`(\.[0-9]+)*$`)
 	classifier = regexp.MustCompile(`[-_]linux[-_][a-z0-9_]+([-_][a-z0-9]+)*\.jar$`)
+	bundle     = regexp.MustCompile(`(^|/)(onnxruntime(_gpu)?|opencv|tokenizers|xgboost4j(-gpu)?(_[0-9.]+)?)-[0-9][0-9.]*(-[0-9]+)?\.jar$`) // of Maven's artifacts
 	foreign    = []string{"android", "freebsd", "openbsd", "netbsd", "dragonfly", "sunos", "solaris", "aix", "darwin", "macos", "osx", "windows"}
 )
 
 // forLinux reports whether a file of an archive is a library for Linux, or an archive with
-// such libraries by its classifier (libtensorflow-1.0.0-linux-x86_64-gpu.jar). An archive has up to
-// maxFiles names, and a layer thousands of archives: most are decided without an expression.
+// such libraries by its classifier (libtensorflow-1.0.0-linux-x86_64-gpu.jar), or one with those
+// of all systems (onnxruntime-1.15.0.jar). An archive has up to maxFiles names, and a layer
+// thousands of archives: most are decided without an expression.
 func forLinux(name string) bool {
 	name = strings.ToLower(name)
 	is := strings.HasSuffix(name, ".so")
@@ -95,7 +97,7 @@ func forLinux(name string) bool {
 		i := strings.LastIndex(name, ".so.")
 		is = i >= 0 && version.FindStringIndex(name[i+3:])[0] == 0
 	}
-	if !is && !(strings.HasSuffix(name, ".jar") && classifier.MatchString(name)) {
+	if !is && !(strings.HasSuffix(name, ".jar") && (classifier.MatchString(name) || bundle.MatchString(name))) {
 		return false
 	}
 	return !slices.ContainsFunc(foreign, func(f string) bool { return strings.Contains(name, f) })

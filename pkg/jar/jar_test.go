@@ -47,9 +47,11 @@ func TestLibraries(t *testing.T) {
 		"org/sqlite/native/FreeBSD/x86_64/libsqlitejdbc.so",
 		"org/xerial/snappy/native/Linux/x86_64/libsnappyjava.so.1",
 		"BOOT-INF/lib/tensorflow-core-native-1.0.0-linux-x86_64-gpu.jar", "BOOT-INF/lib/jackson-core-2.16.jar",
+		"BOOT-INF/lib/onnxruntime-1.15.0.jar", "BOOT-INF/lib/onnxruntime-extensions-api-0.1.jar", "BOOT-INF/lib/onnxruntime-1.15.0-sources.jar",
 		"BOOT-INF/lib/tensorflow-core-native-1.0.0-macosx-arm64.jar")
 	got, why := kept(t, "app/app.jar", b)
 	want := []string{
+		"BOOT-INF/lib/onnxruntime-1.15.0.jar",
 		"BOOT-INF/lib/tensorflow-core-native-1.0.0-linux-x86_64-gpu.jar", "ai/onnxruntime/native/linux-x64/libonnxruntime_providers_cuda.so",
 		"org/xerial/snappy/native/Linux/x86_64/libsnappyjava.so.1",
 	}
