@@ -227,6 +227,20 @@ func (in *Interpreter) EntryPoints(group string) (points []EntryPoint, unknown [
 	return points, unknown
 }
 
+// EntryPointsOf returns the entry points of one distribution by group, and whether they are known: false if its
+// entry_points.txt is there and was not kept.
+func (in *Interpreter) EntryPointsOf(d Distribution) (groups map[string][]EntryPoint, known bool) {
+	file := d.Dir + "/entry_points.txt"
+	text, there, kept := in.find.read(file)
+	groups = parseEntryPoints(text)
+	for _, points := range groups {
+		for i := range points {
+			points[i].Dist, points[i].File = d.Name, file
+		}
+	}
+	return groups, !there || kept
+}
+
 var entryPoint = regexp.MustCompile(`^([\w.]+)\s*(?::\s*([\w.]+)\s*)?(?:\[.*\]\s*)?$`)
 
 // parseEntryPoints reads an entry_points.txt, as importlib.metadata does from 3.10 on:

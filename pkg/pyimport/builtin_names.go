@@ -43,7 +43,7 @@ var posixNames = strings.Fields(`
 	statvfs_result strerror symlink sync sysconf sysconf_names system tcgetpgrp tcsetpgrp
 	terminal_size times times_result truncate ttyname umask uname uname_result unlink unsetenv
 	urandom utime wait wait3 wait4 waitid waitid_result waitpid waitstatus_to_exitcode write
-	writev`)
+	writev _exit`)
 
 // timeNames are names that the module time has in all releases from CPython 3.6 on.
 var timeNames = strings.Fields(`

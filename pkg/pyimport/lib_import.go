@@ -90,7 +90,13 @@ func init() {
 		},
 		"resource_filename": resourceFile,
 		"declare_namespace": func(*Run, *args) value { return nil },
-		"get_distribution":  distribution,
+		"get_distribution":  getDistribution,
+		"load_entry_point": func(r *Run, a *args) value {
+			if d, ok := getDistribution(r, a).(*dist); ok {
+				return loadOf(r, d, &args{pos: a.pos[min(1, len(a.pos)):], kw: a.kw})
+			}
+			return unknownf("an entry point")
+		},
 		"require":           requireDists,
 		"parse_version":     makeVersion,
 	})
@@ -601,13 +607,56 @@ func distribution(r *Run, a *args) value {
 	return &dist{d}
 }
 
-// dist is importlib.metadata.Distribution.
+// getDistribution is pkg_resources.get_distribution, which takes a requirement.
+func getDistribution(r *Run, a *args) value {
+	v, _ := a.get(0, "dist")
+	req, ok := r.makeRequirement(&args{pos: []value{v}}).(*requirement)
+	if !ok {
+		return unknownf("a distribution")
+	}
+	if requireDists(r, &args{pos: []value{v}}); r.raised != nil {
+		return unknownf("a distribution")
+	}
+	if d, ok := r.dist(req.name); ok {
+		return &dist{d}
+	}
+	return unknownf("a distribution")
+}
+
+// loadOf is load_entry_point of a distribution of pkg_resources.
+func loadOf(r *Run, d *dist, a *args) value {
+	group, ok := a.text(0, "group")
+	name, named := a.text(1, "name")
+	groups, known := r.in.EntryPointsOf(d.of)
+	if !ok || !named || !known {
+		return unknownf("an entry point")
+	}
+	for _, e := range groups[group] {
+		if e.Name == name {
+			return r.loadEntryPoint(&entryPoint{e, group})
+		}
+	}
+	return unknownf("an entry point that %s does not have", d.of.Name)
+}
+
+// dist is importlib.metadata.Distribution, and that of pkg_resources.
 type dist struct{ of pyenv.Distribution }
 
 func (*dist) typeName() string { return "importlib.metadata.Distribution" }
 
-func (d *dist) attr(_ *Run, name string) (value, bool) {
+func (d *dist) attr(r *Run, name string) (value, bool) {
 	switch name {
+	case "entry_points":
+		groups, known := r.in.EntryPointsOf(d.of)
+		l := &list{open: !known}
+		for _, group := range sortedKeys(groups) {
+			for _, e := range groups[group] {
+				l.items = append(l.items, &entryPoint{e, group})
+			}
+		}
+		return r.own(l), true
+	case "load_entry_point":
+		return &builtin{"Distribution.load_entry_point", func(r *Run, a *args) value { return loadOf(r, d, a) }}, true
 	case "version":
 		return d.of.Version, d.of.Version != ""
 	case "name", "project_name":
