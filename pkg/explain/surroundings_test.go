@@ -99,6 +99,10 @@ func TestReportedFixes(t *testing.T) {
 		{"ImportError: libnvdla_compiler.so: cannot open shared object file: No such file or directory", "jetson-runtime", "release before", ""},
 		{"ImportError: libhiprtc.so.7: cannot open shared object file: No such file or directory", "rocm-other-release", "site-packages", ""},
 		{"TPU initialization failed: Failed to connect to [::]:8353", "accelerator-not-given", "--network=host", ""},
+		{"docker buildx build --load -t x .\nunknown flag: --load\nSee 'docker --help'.", "buildx-absent", "docker-buildx", ""},
+		{"docker: 'buildx' is not a docker command.\nSee 'docker --help'", "buildx-absent", "docker-buildx", ""},
+		{"ImportError: cannot import name '_swigfaiss_gpu' from 'faiss'", "cpu-only-build", "faiss-gpu", ""},
+		{"vkCreateInstance failed. Vulkan 1.1 is not supported, or your driver requires an update.", "vulkan-icd", "R580", ""},
 		{"CUDNN_STATUS_EXECUTION_FAILED", "gpu-not-supported", "before it", ""},
 		{"kind create cluster\nexec: \"nvidia-smi\": executable file not found in $PATH: unknown.", "driver-not-mounted", "as-volume-mounts", ""},
 	} {
