@@ -118,10 +118,13 @@ func (r *Run) exceptionClass(name string) *class {
 // raise raises an exception that is certain.
 func (r *Run) raise(name, text string) { r.raiseFailure(&Failure{Type: name, Text: text}, nil) }
 
+// guessed is the doubt of an exception that guess raises.
+const guessed = "what the source sets may be more"
+
 // guess raises an exception that Python probably raises, if the program catches it. Else the
 // mistake is more likely in this package than in the program.
 func (r *Run) guess(name, text string) {
-	r.raiseFailure(&Failure{Type: name, Text: text, Doubt: "what the source sets may be more"}, nil)
+	r.raiseFailure(&Failure{Type: name, Text: text, Doubt: guessed}, nil)
 	if !r.expectedHere(r.raised) {
 		r.raised = nil
 	}
@@ -534,6 +537,9 @@ func (r *Run) execRaise(s *pysource.Raise) {
 		for f := r.frame; f != nil; f = f.outer {
 			if n := len(f.caught); n > 0 {
 				r.raised = f.caught[n-1]
+				if r.raised.doubt == guessed && !r.expectedHere(r.raised) {
+					r.raised = nil // the handler hands on what it does not expect
+				}
 				return
 			}
 		}

@@ -187,9 +187,14 @@ func (r *Run) evalCallFor(x *pysource.Call, within *withStatement) value {
 	if r.raised != nil || r.stop != "" {
 		return unknownf("not called")
 	}
-	if m, ok := x.Func.(*pysource.Attr); ok && m.Name == "run_until_complete" {
-		if c := coroutineIn(a); c != nil {
-			return c.run(r)
+	if m, ok := x.Func.(*pysource.Attr); ok {
+		switch m.Name {
+		case "run_until_complete":
+			if c := coroutineIn(a); c != nil {
+				return c.run(r)
+			}
+		case "_convert_", "_convert": // of enum.IntEnum: ssl has CERT_NONE from there
+			r.openUp(r.frame.module.names, "the members of an enumeration")
 		}
 	}
 	r.hand(f, a)

@@ -1387,6 +1387,10 @@ func (r *Run) moduleAttr(m *module, name string) (value, bool) {
 		r.raised = nil
 		return nil, false
 	}
+	if e := r.raised; e != nil && e.from == nil && !e.ended && m.names.open != "" {
+		r.raised = nil // a star import may have brought the name (qtpy.QtGui)
+		return unknownf("%s of %s", name, m.name), true
+	}
 	return v, true
 }
 
