@@ -21,6 +21,9 @@ func init() {
 		if c.def != nil {
 			p.loose = "a class of the program"
 		}
+		_, own := a.kw["add_help"]
+		_, resolves := a.kw["conflict_handler"]
+		p.helps = !own && !resolves && !a.open && !slices.ContainsFunc(a.pos, isUnknown)
 		return p
 	})
 }
@@ -32,6 +35,7 @@ type argParser struct {
 	commands *argCommands
 	params   []*param
 	loose    string // why there may be other parameters, or ""
+	helps    bool   // --help ends the program
 }
 
 func (r *Run) newParser() *argParser { return &argParser{mark: r.born(), defaults: r.newNames()} }
@@ -261,7 +265,10 @@ func (r *Run) parseArgs(p *argParser, a *args, passes bool) value {
 		return unknownf("the arguments of the program")
 	}
 	argv, known := r.commandLine(a)
-	if known && !asksForHelp(argv) {
+	switch {
+	case known && len(argv) > 0 && (argv[0] == "--help" || argv[0] == "-h") && p.helps && p.loose == "":
+		r.raise("SystemExit", "0") // after it has written its help
+	case known && !asksForHelp(argv):
 		r.fill(ns, p, argv, passes)
 	}
 	return ns
