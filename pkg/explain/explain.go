@@ -648,7 +648,7 @@ func (x *Explainer) fixes(c *packs.Case, h hit, s string, where surroundings) []
 		list = filled(c.Fix, captures)
 	}
 	told, others := where.fixes(c)
-	named, shared := x.remedies(c, where.low)
+	named, shared := x.sharedFixes(c, where.low)
 	captures = maps.Clone(captures)
 	if captures == nil {
 		captures = map[string]string{}

@@ -47,10 +47,10 @@ func (w surroundings) fixes(c *packs.Case) (told, open []string) {
 	return told, open
 }
 
-// remedies returns the fixes that a case shares with others: those for words of a text, and those
+// sharedFixes returns the fixes that a case shares with others: those for words of a text, and those
 // for any text.
-func (x *Explainer) remedies(c *packs.Case, low string) (named, shared []string) {
-	for _, r := range x.packs.Remedies {
+func (x *Explainer) sharedFixes(c *packs.Case, low string) (named, shared []string) {
+	for _, r := range x.packs.SharedFixes {
 		switch {
 		case !slices.Contains(r.Of, c.ID):
 		case len(r.Words) == 0 || low == "":
@@ -105,7 +105,7 @@ func (x *Explainer) inSurroundings(h *hit, w surroundings) {
 	h.cases = list
 }
 
-// checkSurroundings reports the first case of a surrounding or a remedy that the packs do not have.
+// checkSurroundings reports the first case of a surrounding or a shared fix that the packs do not have.
 func (x *Explainer) checkSurroundings() error {
 	for _, s := range x.packs.Surroundings {
 		ids := slices.Concat(s.Only, s.First, slices.Sorted(maps.Keys(s.Twins)), slices.Sorted(maps.Values(s.Twins)))
@@ -118,17 +118,17 @@ func (x *Explainer) checkSurroundings() error {
 			}
 		}
 	}
-	for _, r := range x.packs.Remedies {
+	for _, r := range x.packs.SharedFixes {
 		for _, id := range r.Of {
 			if x.cases[id] == nil {
-				return fmt.Errorf("remedy %q: there is no case %q", r.Fix, id)
+				return fmt.Errorf("shared fix %q: there is no case %q", r.Fix, id)
 			}
 		}
 	}
 	return nil
 }
 
-// frame matches a path of a Python package's file, as tracebacks have it.
+// frame matches a path of a Python package's file, as a traceback has it.
 var frame = regexp.MustCompile(`(?:site|dist)-packages/([A-Za-z0-9_]+)[/.]`)
 
 // installers are packages whose frames say nothing of the package that failed.

@@ -48,9 +48,9 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// TestRemedies: fixes that cases share come after their own, and those with words in texts that
+// TestSharedFixes: fixes that cases share come after their own, and those with words in texts that
 // have them.
-func TestRemedies(t *testing.T) {
+func TestSharedFixes(t *testing.T) {
 	x := explainer(t)
 	const frames = "Traceback (most recent call last):\n" +
 		"  File \"/usr/lib/python3/dist-packages/ctranslate2/__init__.py\", line 8, in <module>\n" +
@@ -121,14 +121,14 @@ func TestReportedFixes(t *testing.T) {
 	}
 }
 
-// TestCheckSurroundings: a surrounding or a remedy of an unknown case is refused.
+// TestCheckSurroundings: a surrounding or a shared fix of an unknown case is refused.
 func TestCheckSurroundings(t *testing.T) {
 	cases := map[string]*packs.Case{"known": {ID: "known"}}
 	for _, p := range []packs.Sections{
 		{Surroundings: []*packs.Surrounding{{ID: "wsl", First: []string{"lost"}}}},
 		{Surroundings: []*packs.Surrounding{{ID: "amd", Twins: map[string]string{"known": "lost"}}}},
-		{Surroundings: []*packs.Surrounding{{ID: "snap", Fixes: []*packs.Remedy{{Of: []string{"lost"}}}}}},
-		{Remedies: []*packs.Remedy{{Of: []string{"known", "lost"}}}},
+		{Surroundings: []*packs.Surrounding{{ID: "snap", Fixes: []*packs.SharedFix{{Of: []string{"lost"}}}}}},
+		{SharedFixes: []*packs.SharedFix{{Of: []string{"known", "lost"}}}},
 	} {
 		x := &Explainer{packs: &packs.Packs{Sections: p}, cases: cases}
 		if err := x.checkSurroundings(); err == nil || !strings.Contains(err.Error(), `no case "lost"`) {

@@ -135,12 +135,12 @@ type Surrounding struct {
 	First []string `yaml:"first"`
 	// Twins are the cases that stand in place of others, whose fixes do not help there.
 	Twins map[string]string `yaml:"twins"`
-	Fixes []*Remedy         `yaml:"fixes"`
+	Fixes []*SharedFix      `yaml:"fixes"`
 }
 
-// Remedy is a fix of several cases: one of a surrounding, or one that comes after the cases' own and
+// SharedFix is a fix of several cases: one of a surrounding, or one that comes after the cases' own and
 // after those for a single library or symbol, which take the place of the cases' own.
-type Remedy struct {
+type SharedFix struct {
 	Of []string `yaml:"of"` // IDs of cases
 	// Words are as those of an ErrorText, for the whole text. A fix that has some comes second in a
 	// text that has them, and not in others.
@@ -149,7 +149,7 @@ type Remedy struct {
 	Sources []string   `yaml:"sources"`
 }
 
-func (r *Remedy) validate() error {
+func (r *SharedFix) validate() error {
 	if len(r.Of) == 0 || r.Fix == "" || len(r.Sources) == 0 {
 		return fmt.Errorf("fix %q: needs the cases that it is of, and sources", r.Fix)
 	}

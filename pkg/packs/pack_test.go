@@ -78,7 +78,7 @@ func TestBadPacks(t *testing.T) {
 		"families: [{id: a, title: t, match: ['lib.so']}]":                                                                   "and sources",
 		"driver: {libraries: [libx]}":                                                                                        "driver: needs sources",
 		"optional: [{match: '**/x.so', sources: [s]}]":                                                                       "a why and sources",
-		"remedies: [{of: [a], fix: f}]":                                                                                      `fix "f": needs the cases that it is of, and sources`,
+		"shared_fixes: [{of: [a], fix: f}]":                                                                                  `fix "f": needs the cases that it is of, and sources`,
 		"surroundings: [{id: a, kind: k, label: in a}]":                                                                      `surrounding "a": needs an id, a kind, a label and words`,
 		"surroundings: [{id: a, kind: k, label: l, words: [[w]], fixes: [{of: [b], fix: f}]}]":                               `surrounding "a": fix "f": needs`,
 		"versions: [{match: 'X_*', sources: [s]}]":                                                                           "needs a match, a fix and sources",

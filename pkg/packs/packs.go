@@ -45,8 +45,8 @@ type Sections struct {
 	Contexts []*Context    `yaml:"contexts"`
 	// Surroundings are where a text may come from.
 	Surroundings []*Surrounding `yaml:"surroundings"`
-	// Remedies are fixes that several cases have in common.
-	Remedies []*Remedy `yaml:"remedies"`
+	// SharedFixes are fixes that several cases have in common.
+	SharedFixes []*SharedFix `yaml:"shared_fixes"`
 	// Translations are messages of the C library in other languages.
 	Translations []*Translation `yaml:"translations"`
 

@@ -193,7 +193,7 @@ func (r *Run) evalCallFor(x *pysource.Call, within *withStatement) value {
 			if c := coroutineIn(a); c != nil {
 				return c.run(r)
 			}
-		case "_convert_", "_convert": // of enum.IntEnum: ssl has CERT_NONE from there
+		case "_convert_", "_convert": // of enum.IntEnum: `ssl` has CERT_NONE from there
 			r.openUp(r.frame.module.names, "the members of an enumeration")
 		}
 	}

@@ -97,8 +97,8 @@ func init() {
 			}
 			return unknownf("an entry point")
 		},
-		"require":           requireDists,
-		"parse_version":     makeVersion,
+		"require":       requireDists,
+		"parse_version": makeVersion,
 	})
 	functions("importlib.resources importlib_resources", map[string]func(*Run, *args) value{
 		"files": resourceDir,

@@ -32,7 +32,7 @@ func init() {
 	}})
 }
 
-// lifespan is what a server runs of an application when it starts.
+// lifespan holds the functions of an application that a server runs when it starts.
 type lifespan struct {
 	span   *function
 	given  bool // a lifespan, which may not be known

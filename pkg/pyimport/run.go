@@ -228,7 +228,7 @@ type Run struct {
 	begun map[string]bool
 	// noOperators has the namespaces of PyTorch's operators whose library certainly failed, or is not there.
 	noOperators map[string]bool
-	// contexts has the functions that asynccontextmanager has got, by its result; startups what servers run, by application.
+	// contexts has the functions that `asynccontextmanager` has got, by its result; startups what servers run, by application.
 	contexts map[*unknown]*function
 	startups map[value]*lifespan
 	// settings has the modules of the files that File has executed.

@@ -71,7 +71,7 @@ func (r *reducer) keepSetters() {
 		}
 		from := i + 1
 		if from < d.after && r.lines[from].kind == textLine {
-			from++ // its docstring
+			from++ // text for readers
 		}
 		if from == d.after || d.after-from > maxSetter || !r.setsOrReturns(i, from, collections) {
 			continue

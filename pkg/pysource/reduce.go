@@ -660,7 +660,7 @@ func (r *reducer) keepPlace(fn int32) {
 }
 
 // maxPlace is the number of bytes of a function that findPlaces keeps, maxLibraries of one that finds libraries by its
-// name (find_lib_path of TVM, DGL and MXNet, with its docstring).
+// name (find_lib_path of TVM, DGL and MXNet, with its text for readers).
 const maxPlace, maxLibraries = 2000, 6000
 
 // returnsPlace reports whether a function of the module is short, and returns a value.
