@@ -45,8 +45,8 @@ func (r *reducer) write(l *logical) {
 		w.brackets = maxOpen
 	case l.flags&names != 0:
 		w.brackets = maxCollection
-	case l.kind == other && l.fn < 0 && bytes.HasPrefix(text, []byte("__all__")) && bytes.Count(r.src, []byte("__all__")) == 1:
-		w.brackets = maxKept // nothing adds to the list later
+	case l.kind == other && l.fn < 0 && bytes.HasPrefix(text, []byte("__all__")) && r.allIsWhole():
+		w.brackets = maxKept
 	case l.kind == other && (isJoinedAll(text) || l.fn < 0 && l.flags&calls != 0 && bytes.HasPrefix(text, []byte("__getattr__"))):
 		w.brackets = maxTable
 	case l.fn >= 0 && l.kind == returnLine && l.mode == full && l.flags&calls != 0 && r.callsOwn(bytes.TrimSpace(text[len("return"):])),
@@ -122,6 +122,29 @@ const maxName = 48
 // lists of other modules.
 func isJoinedAll(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("__all__")) && bytes.Contains(text, []byte(".__all__"))
+}
+
+// plainDecorators are decorators that do nothing to the module of what they decorate.
+var plainDecorators = [][]byte{
+	[]byte("dataclass"), []byte("dataclasses."), []byte("functools."), []byte("lru_cache"), []byte("cache"), []byte("total_ordering"), []byte("wraps"),
+	[]byte("contextmanager"), []byte("contextlib."), []byte("overload"), []byte("typing."), []byte("runtime_checkable"), []byte("final"), []byte("unique"), []byte("enum."),
+}
+
+// allIsWhole reports whether nothing adds to the list __all__ after the statement that makes it: the file names it once, and
+// has no decorator, and no call with its own variables, that may do so (timm's register_model).
+func (r *reducer) allIsWhole() bool {
+	if bytes.Count(r.src, []byte("__all__")) != 1 || bytes.Contains(r.src, []byte("globals()")) || bytes.Contains(r.src, []byte("modules[__name__]")) {
+		return false
+	}
+	for i := range r.lines {
+		if l := &r.lines[i]; l.kind == decorator && l.parent < 0 {
+			text := bytes.TrimSpace(r.bytesOf(l)[1:])
+			if !slices.ContainsFunc(plainDecorators, func(p []byte) bool { return bytes.HasPrefix(text, p) }) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // callsOwn reports whether a line is a call of a function that the file defines.
