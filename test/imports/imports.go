@@ -32,6 +32,7 @@ func Main() {
 	flag.StringVar(&c.cache, "cache", "", "a directory to keep the index of the root in, which must not change, and with -keep those of the faults")
 	flag.Float64Var(&c.text, "text", 0, "fail if outcome and text are equal for a smaller share, in percent")
 	flag.Float64Var(&c.maps, "maps", 0, "fail if the mapped files are equal for a smaller share, in percent")
+	flag.BoolVar(&c.programs, "programs", false, "start the Python programs of the root's /usr/bin with --help, and fail if one ends well that was predicted for certain to fail")
 	flag.IntVar(&c.faults, "faults", 0, "how many random faults to make in the root, in overlays of this mount namespace; without -text and -maps, only these are compared")
 	flag.Uint64Var(&c.seed, "seed", 1, "what the random faults depend on")
 	flag.StringVar(&c.keep, "keep", "", "a directory to keep the faults and their records in, which are taken from there the next time")
@@ -65,6 +66,7 @@ type comparison struct {
 	tree       bool
 	cache      string
 	text, maps float64
+	programs   bool
 
 	faults              int
 	seed                uint64
@@ -99,6 +101,13 @@ func (c *comparison) run(ctx context.Context, root, record string, only []string
 		if ok, err = c.compareAll(ctx, fs, list, base); err != nil {
 			return false, err
 		}
+	}
+	if c.programs {
+		wrong, err := comparePrograms(ctx, fs, root)
+		if err != nil {
+			return false, err
+		}
+		ok = ok && wrong == 0
 	}
 	if c.faults == 0 {
 		return ok, nil

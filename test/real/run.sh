@@ -10,7 +10,7 @@
 #   3. bookworm with non-free's CUDA 11 runtime libraries and python3: healthy
 #
 # At last imports the modules of 40 Python packages of bookworm really, and again after
-# random faults, and compares that with the predictions (test/imports). Packages of npm
+# random faults, starts the packages' programs, and compares that with the predictions (test/imports). Packages of npm
 # with addons are loaded by the real Node, likewise (test/nodes).
 #
 # Needs root on Debian or Ubuntu, debootstrap, docker-registry, npm, go, 20 GB of
@@ -188,9 +188,9 @@ say "imports of ${#packages[@]} Python packages"
 merged imported bookworm python imports
 rm -rf "$R/.imported"
 "$top/test/imports/record.sh" "$R/mnt/imported" "$R/.imported" "$R/imports.jsonl"
-"$R/imports" -text 99.4 -maps 94.5 -faults 30 -agree 92 -recorder "$top/test/imports/record.sh" "$R/mnt/imported" "$R/imports.jsonl" >"$R/log/imports.log" ||
+"$R/imports" -programs -text 99.4 -maps 94.5 -faults 30 -agree 92 -recorder "$top/test/imports/record.sh" "$R/mnt/imported" "$R/imports.jsonl" >"$R/log/imports.log" ||
   { cat "$R/log/imports.log"; die "imgcheck and Python do not agree on imports"; }
-grep ' equal\|failures' "$R/log/imports.log" >&2
+grep ' equal\|failures\|programs with' "$R/log/imports.log" >&2
 umount "$R/mnt/imported"
 say "packages of npm"
 mkdir -p "$R/npm"
