@@ -14,7 +14,31 @@ func init() {
 			return unknownf("an application of Django")
 		}})
 	}
+	addModel("django.conf", "settings", func(*Run) value { return &djangoSettings{} })
 	functions("django.core.management", map[string]func(*Run, *args) value{"execute_from_command_line": runDjango})
+}
+
+// djangoSettings is django.conf.settings: it imports the settings when a program first reads one (LazySettings of
+// django/conf/__init__.py), unless the program has configured them itself.
+type djangoSettings struct{ configured bool }
+
+func (*djangoSettings) typeName() string { return "django.conf.LazySettings" }
+
+func (s *djangoSettings) attr(r *Run, name string) (value, bool) {
+	if name == "configure" {
+		return &builtin{"LazySettings.configure", func(*Run, *args) value { s.configured = true; return nil }}, true
+	}
+	v, _ := r.env.get("DJANGO_SETTINGS_MODULE")
+	mod, ok := v.(string)
+	if !ok || s.configured || !isDotted(mod) || name == "" || !unicode.IsUpper([]rune(name)[0]) {
+		return nil, false
+	}
+	r.importNamed(mod)
+	m := r.moduleOf(mod, "")
+	if m == nil || r.raised != nil {
+		return nil, false
+	}
+	return m.names.get(name)
 }
 
 // djangoSetup is django.setup. It returns the settings, and the names of the applications.
