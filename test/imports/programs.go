@@ -35,7 +35,7 @@ type program struct {
 // shebang matches the first line of the Python programs of Debian's packages.
 var shebang = regexp.MustCompile(`^#! ?/usr/bin/(env )?python3\b`)
 
-// patience is how long a program may take to write its help. It is not held against one that takes longer.
+// patience limits the time in which a program writes its help. It is not held against one that takes longer.
 const patience = 30 * time.Second
 
 // comparePrograms starts the Python programs of a root's /usr/bin with --help, in the root and without a network, and prints
