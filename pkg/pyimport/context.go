@@ -83,7 +83,10 @@ func (w *withStatement) enter(r *Run, v value) {
 	w.done = true
 	frame, depth, basis, tries, within := r.frame, r.depth, r.basis, r.tries, r.within
 	left := r.budget - r.steps
-	r.frame, r.depth, r.basis, r.budget, r.within = w.frame, w.depth, w.basis, w.budget, w.outer
+	r.frame, r.depth, r.budget, r.within = w.frame, w.depth, w.budget, w.outer
+	if w.depth == 0 { // else the body belongs to the same call as the generator
+		r.basis = w.basis
+	}
 	if !mayStop(w.of.body) {
 		r.tries = w.tries
 	}
@@ -93,8 +96,12 @@ func (w *withStatement) enter(r *Run, v value) {
 	if r.raised == nil {
 		w.flow = w.body()
 	}
-	w.basis, w.raised = r.basis, r.raised
-	r.frame, r.depth, r.basis, r.budget, r.tries, r.within = frame, depth, basis, r.steps+left, tries, within
+	w.raised = r.raised
+	if w.depth == 0 {
+		basis.changed, basis.weak = basis.changed || r.basis.changed, basis.weak || r.basis.weak
+		r.basis = basis
+	}
+	r.frame, r.depth, r.budget, r.tries, r.within = frame, depth, r.steps+left, tries, within
 }
 
 // takeRaised takes the exception of the body out of the call of the generator, if that has not stopped it: it is as certain as
