@@ -41,7 +41,7 @@ const (
 )
 
 // StandardModules are modules of the standard library whose names stand in the data of C code only if it imports them, and
-// that load an extension module. (On roots of Debian 12 and 13 they stand in 16 files, and each of these imports it when it is initialized.)
+// that load an extension module. (On two roots of Debian 12 and 13 files have 16 such names, and each file imports what it names when it is initialized.)
 var StandardModules = []string{"asyncio", "ctypes", "datetime", "decimal", "ssl", "uuid", "zoneinfo"}
 
 // mypycMark ends the name of a module that holds the code of several others, which mypyc

@@ -25,6 +25,19 @@ func (s score) String() string {
 
 func (s score) share(n int) float64 { return 100 * float64(n) / float64(s.texts) }
 
+// count counts the answers to a text, of which the one at place is right; -1 if none is.
+func (s *score) count(answers []Answer, place int) {
+	switch {
+	case len(answers) == 0:
+		s.none++
+	case place == 0:
+		s.first++
+	}
+	if place >= 0 && place < 3 {
+		s.three++
+	}
+}
+
 // mark explains texts and compares the answers' classes with those of the threads.
 func mark(t *testing.T, x *Explainer, list []drawn) score {
 	t.Helper()
@@ -32,15 +45,7 @@ func mark(t *testing.T, x *Explainer, list []drawn) score {
 	for _, d := range list {
 		answers := x.Explain(d.Text).Answers
 		place := slices.IndexFunc(answers, func(a Answer) bool { return slices.Contains(d.Classes, a.Class) })
-		switch {
-		case len(answers) == 0:
-			s.none++
-		case place == 0:
-			s.first++
-		}
-		if place >= 0 && place < 3 {
-			s.three++
-		}
+		s.count(answers, place)
 		if place != 0 {
 			var got []string
 			for _, a := range answers {
@@ -214,15 +219,7 @@ func TestThreads(t *testing.T) {
 		place := slices.IndexFunc(answers, func(a Answer) bool {
 			return cause.MatchString(strings.Join(append([]string{a.Title, a.Doc}, a.Causes...), " ")) && slices.ContainsFunc(a.Fixes, fix.MatchString)
 		})
-		switch {
-		case len(answers) == 0:
-			s.none++
-		case place == 0:
-			s.first++
-		}
-		if place >= 0 && place < 3 {
-			s.three++
-		}
+		s.count(answers, place)
 		if place != 0 {
 			t.Logf("%s: at %d of %q: %.160q", d.Source, place, caseIDs(&Result{Answers: answers}), d.Text)
 		}

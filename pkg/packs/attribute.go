@@ -12,7 +12,7 @@ type Attribute struct {
 	// Needs are patterns of DT_NEEDED: the attribute is True if the module's file needs such a library,
 	// else False.
 	Needs []string `yaml:"needs"`
-	// Value is what the attribute is wherever the module is built at all, in place of Needs.
+	// Value is the attribute's value in each build of the module. A row has it or Needs.
 	Value   *int64   `yaml:"value"`
 	Sources []string `yaml:"sources"`
 }

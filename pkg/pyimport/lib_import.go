@@ -533,27 +533,32 @@ func (r *Run) noDist(name string) value {
 // requireDists is pkg_resources.require: it raises if a distribution is not there, or has a release that does not
 // fit. It does not look at the requirements of the distributions themselves.
 func requireDists(r *Run, a *args) value {
-	result := unknownf("the result of require")
-	if a.open {
-		return result
-	}
 	for _, v := range a.pos {
-		req, ok := r.makeRequirement(&args{pos: []value{v}}).(*requirement)
-		if !ok {
-			return result
-		}
-		d, ok := r.dist(req.name)
-		if !ok {
-			r.unresolved("DistributionNotFound", fmt.Sprintf("The '%s' distribution was not found and is required by the application", v), r.metadataDoubt(req.name))
-			return result
-		}
-		fits, known := r.truth(r.call(r.getattr(req.specifier, "contains"), &args{pos: []value{d.Version}}))
-		if known && !fits {
-			r.unresolved("VersionConflict", fmt.Sprintf("(%s %s, Requirement.parse('%s'))", d.Name, d.Version, v), "")
-			return result
+		if a.open || r.requireDist(v) == nil {
+			break
 		}
 	}
-	return result
+	return unknownf("the result of require")
+}
+
+// requireDist returns the distribution that fits a requirement. If none does, it raises the exception of pkg_resources, and
+// returns nil; so it does, without one, for a requirement that is not known.
+func (r *Run) requireDist(v value) *dist {
+	req, ok := r.makeRequirement(&args{pos: []value{v}}).(*requirement)
+	if !ok {
+		return nil
+	}
+	d, ok := r.dist(req.name)
+	if !ok {
+		r.unresolved("DistributionNotFound", fmt.Sprintf("The '%s' distribution was not found and is required by the application", v), r.metadataDoubt(req.name))
+		return nil
+	}
+	fits, known := r.truth(r.call(r.getattr(req.specifier, "contains"), &args{pos: []value{d.Version}}))
+	if known && !fits {
+		r.unresolved("VersionConflict", fmt.Sprintf("(%s %s, Requirement.parse('%s'))", d.Name, d.Version, v), "")
+		return nil
+	}
+	return &dist{d}
 }
 
 // unresolved raises an exception of pkg_resources, if the program catches it or nothing makes it doubtful.
@@ -610,15 +615,8 @@ func distribution(r *Run, a *args) value {
 // getDistribution is pkg_resources.get_distribution, which takes a requirement.
 func getDistribution(r *Run, a *args) value {
 	v, _ := a.get(0, "dist")
-	req, ok := r.makeRequirement(&args{pos: []value{v}}).(*requirement)
-	if !ok {
-		return unknownf("a distribution")
-	}
-	if requireDists(r, &args{pos: []value{v}}); r.raised != nil {
-		return unknownf("a distribution")
-	}
-	if d, ok := r.dist(req.name); ok {
-		return &dist{d}
+	if d := r.requireDist(v); d != nil {
+		return d
 	}
 	return unknownf("a distribution")
 }

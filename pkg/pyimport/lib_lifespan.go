@@ -125,7 +125,8 @@ func (r *Run) startUp(app value) {
 	}
 }
 
-// Serve imports the module of an application that a command names, and starts the applications that it has.
+// Serve imports the module of an application that a command names, and starts the application. Of a module with several
+// none is started: one may be mounted in another, whose start does not run its functions.
 func (r *Run) Serve(name string) *Node {
 	return r.program(name, "", func() {
 		r.importModule(name)
@@ -133,11 +134,18 @@ func (r *Run) Serve(name string) *Node {
 		if m == nil || r.raised != nil {
 			return
 		}
-		for _, n := range slices.Clone(m.names.order) {
-			if r.raised == nil {
-				r.startUp(m.names.m[n])
+		var app value
+		for _, n := range m.names.order {
+			v := m.names.m[n]
+			if !isObject(v) || r.startups[v] == nil || v == app {
+				continue
 			}
+			if app != nil {
+				return
+			}
+			app = v
 		}
+		r.startUp(app)
 	})
 }
 

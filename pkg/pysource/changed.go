@@ -60,8 +60,9 @@ func (r *reducer) appendChanged(out []byte) []byte {
 // maxSetter limits the lines of the body of a function that keepSetters keeps.
 const maxSetter = 2
 
-// keepSetters keeps the functions of the module that do nothing but change its collections (force of dns._features), or
-// return one of its variables (Type of Protobuf's api_implementation). Without the former, what is in the collections would be in doubt.
+// keepSetters keeps two kinds of short functions of the module: those that only change its collections (force of dns._features),
+// and those that only return one of its variables (Type of Protobuf's api_implementation). Without the first kind it would be in
+// doubt what the collections hold.
 func (r *reducer) keepSetters() {
 	collections := r.collections()
 	for _, i := range r.sorted.defined {

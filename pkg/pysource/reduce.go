@@ -44,8 +44,8 @@ const maxHead = 256
 //     on, those that read a command line, commands of click and typer, and those that a server runs
 //     when it starts (lifespans, on_event("startup"));
 //   - the assignments of all names that kept lines use or bind;
-//   - short functions that do nothing but change a variable of these, which is a collection; and __all__ as a whole, up to
-//     maxKept, if the file names it once;
+//   - short functions that only change one of these variables, if it is a collection, or only return one;
+//   - the whole of __all__, up to maxKept, if nothing can add to it later;
 //   - names that a try at import time binds after an import, each as NAME=? in its place.
 //
 // Comments, docstrings and annotations are left out. `?` stands for an expression, or the

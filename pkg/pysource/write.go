@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // Bounds of the kept parts of a line, in bytes.
@@ -124,10 +125,18 @@ func isJoinedAll(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("__all__")) && bytes.Contains(text, []byte(".__all__"))
 }
 
-// plainDecorators are decorators that do nothing to the module of what they decorate.
-var plainDecorators = [][]byte{
-	[]byte("dataclass"), []byte("dataclasses."), []byte("functools."), []byte("lru_cache"), []byte("cache"), []byte("total_ordering"), []byte("wraps"),
-	[]byte("contextmanager"), []byte("contextlib."), []byte("overload"), []byte("typing."), []byte("runtime_checkable"), []byte("final"), []byte("unique"), []byte("enum."),
+// isPlainDecorator reports whether a decorator does nothing to the module of what it decorates.
+func isPlainDecorator(text []byte) bool {
+	name, _, _ := strings.Cut(string(bytes.TrimSpace(text)), "(")
+	switch pkg, _, _ := strings.Cut(name, "."); pkg {
+	case "contextlib", "dataclasses", "enum", "functools", "typing":
+		return true
+	}
+	switch name {
+	case "cache", "contextmanager", "dataclass", "final", "lru_cache", "overload", "runtime_checkable", "total_ordering", "unique", "wraps":
+		return true
+	}
+	return false
 }
 
 // allIsWhole reports whether nothing adds to the list __all__ after the statement that makes it: the file names it once, and
@@ -137,11 +146,8 @@ func (r *reducer) allIsWhole() bool {
 		return false
 	}
 	for i := range r.lines {
-		if l := &r.lines[i]; l.kind == decorator && l.parent < 0 {
-			text := bytes.TrimSpace(r.bytesOf(l)[1:])
-			if !slices.ContainsFunc(plainDecorators, func(p []byte) bool { return bytes.HasPrefix(text, p) }) {
-				return false
-			}
+		if l := &r.lines[i]; l.kind == decorator && l.parent < 0 && !isPlainDecorator(r.bytesOf(l)[1:]) {
+			return false
 		}
 	}
 	return true

@@ -64,12 +64,8 @@ func predict(ctx context.Context, fs *layers.FS, more map[string]string, modules
 	if err != nil {
 		return nil, err
 	}
-	vars := maps.Clone(environment)
-	maps.Copy(vars, more)
 	config := &v1.ConfigFile{}
-	for _, k := range slices.Sorted(maps.Keys(vars)) {
-		config.Config.Env = append(config.Config.Env, k+"="+vars[k])
-	}
+	config.Config.Env = variables(more)
 	all := map[string]*prediction{}
 	for some := range slices.Chunk(modules, atOnce) {
 		starts, err := replay.Follow(ctx, &replay.Image{FS: fs, Config: config}, set, python, some)
@@ -84,6 +80,17 @@ func predict(ctx context.Context, fs *layers.FS, more map[string]string, modules
 		}
 	}
 	return all, nil
+}
+
+// variables returns the environment of the processes, and more variables.
+func variables(more map[string]string) []string {
+	vars := maps.Clone(environment)
+	maps.Copy(vars, more)
+	var list []string
+	for _, k := range slices.Sorted(maps.Keys(vars)) {
+		list = append(list, k+"="+vars[k])
+	}
+	return list
 }
 
 // atOnce are the modules that are predicted in one go: all of a root need more look-ups

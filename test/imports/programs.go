@@ -3,19 +3,20 @@
 package imports
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/imgcheck/imgcheck/pkg/layers"
 	"github.com/imgcheck/imgcheck/pkg/packs"
@@ -25,17 +26,23 @@ import (
 
 // program is one of the root that is started with --help, as predicted and as it really ends.
 type program struct {
-	path            string
-	predicted       string // the exception with which it ends, or ""
-	doubt           string
-	failed, unclear bool   // it has ended with a traceback; it was still running
-	last            string // line on its standard error
+	path      string
+	predicted string // the first line of the exception with which it ends, or ""
+	doubt     string
+	unclear   bool   // it was still running after some time
+	failed    bool   // with a traceback
+	errors    string // what it has written to its standard error
+}
+
+// asPredicted reports whether the program has failed with the exception that was predicted.
+func (p *program) asPredicted() bool {
+	return p.failed && p.predicted != "" && strings.Contains("\n"+p.errors, "\n"+p.predicted)
 }
 
 // shebang matches the first line of the Python programs of Debian's packages.
 var shebang = regexp.MustCompile(`^#! ?/usr/bin/(env )?python3\b`)
 
-// patience limits the time in which a program writes its help. It is not held against one that takes longer.
+// patience limits the time in which a program writes its help. A program that takes longer is left out of the comparison.
 const patience = 30 * time.Second
 
 // comparePrograms starts the Python programs of a root's /usr/bin with --help, in the root and without a network, and prints
@@ -48,32 +55,35 @@ func comparePrograms(ctx context.Context, fs *layers.FS, root string) (wrong int
 	if err := predictPrograms(ctx, fs, programs); err != nil {
 		return 0, err
 	}
-	var wg sync.WaitGroup
-	for some := range slices.Chunk(programs, 1+len(programs)/4) {
-		wg.Go(func() {
-			for _, p := range some {
-				p.start(ctx, root)
-			}
-		})
-	}
-	wg.Wait()
-	predicted, found, failed := 0, 0, 0
+	var g errgroup.Group
+	g.SetLimit(4)
 	for _, p := range programs {
-		switch {
-		case p.failed && p.predicted != "":
-			predicted, found, failed = predicted+1, found+1, failed+1
-		case p.failed:
+		g.Go(func() error { return p.start(ctx, root) })
+	}
+	if err := g.Wait(); err != nil {
+		return 0, err
+	}
+	failed, found, doubted, unclear := 0, 0, 0, 0
+	for _, p := range programs {
+		if p.failed {
 			failed++
-		case p.predicted != "" && !p.unclear:
-			predicted++
-			fmt.Printf("  %s: ends well, or with: %s; predicted %s (doubt: %s)\n", p.path, p.last, p.predicted, p.doubt)
+		}
+		switch {
+		case p.unclear:
+			unclear++
+		case p.asPredicted():
+			found++
+		case p.predicted != "":
+			fmt.Printf("  %s: predicted %s (doubt: %s), but it writes: %s\n", p.path, p.predicted, p.doubt, p.errors)
 			if p.doubt == "" {
 				wrong++
+			} else {
+				doubted++
 			}
 		}
 	}
-	fmt.Printf("%d programs with --help: %d end with a traceback, %d of these as predicted; %d are predicted to, %d of these falsely and without a doubt\n",
-		len(programs), failed, found, predicted, wrong)
+	fmt.Printf("%d programs with --help, %d of them still running: %d end with a traceback, %d of these as predicted; %d more are predicted to, and %d with a doubt\n",
+		len(programs), unclear, failed, found, wrong, doubted)
 	return wrong, nil
 }
 
@@ -88,15 +98,32 @@ func programsOf(root string) ([]*program, error) {
 		if !f.Type().IsRegular() {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(root, "usr/bin", f.Name()))
+		line, err := beginOf(filepath.Join(root, "usr/bin", f.Name()))
 		if err != nil {
 			return nil, err
 		}
-		if shebang.Match(text) {
+		if shebang.Match(line) {
 			list = append(list, &program{path: "/usr/bin/" + f.Name()})
 		}
 	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s has no Python program in /usr/bin", root)
+	}
 	return list, nil
+}
+
+// beginOf returns the first line of a file, or its beginning if the line is long.
+func beginOf(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	line, err := bufio.NewReaderSize(f, 256).ReadSlice('\n')
+	if err == io.EOF || err == bufio.ErrBufferFull {
+		err = nil
+	}
+	return line, err
 }
 
 func predictPrograms(ctx context.Context, fs *layers.FS, programs []*program) error {
@@ -106,42 +133,41 @@ func predictPrograms(ctx context.Context, fs *layers.FS, programs []*program) er
 	}
 	for _, p := range programs {
 		config := &v1.ConfigFile{}
-		config.Config.Env = variables()
+		config.Config.Env = variables(nil)
 		config.Config.Entrypoint = []string{p.path, "--help"}
 		starts, err := replay.Follow(ctx, &replay.Image{FS: fs, Config: config}, set, "", nil)
 		if err != nil {
 			return err
 		}
+		if len(starts) == 0 {
+			return fmt.Errorf("%s is not followed", p.path)
+		}
 		for _, s := range starts {
 			if f := s.Tree.Failed; f != nil {
-				p.predicted, p.doubt = f.Type+": "+f.Text, f.Doubt
+				p.predicted, p.doubt = firstLine(f.Type+": "+f.Text), f.Doubt
 			}
 		}
 	}
 	return nil
 }
 
+// notStarted is the lowest exit status by which `unshare`, chroot and env say that they have not started a program.
+const notStarted = 125
+
 // start really starts a program, in a network of its own.
-func (p *program) start(ctx context.Context, root string) {
+func (p *program) start(ctx context.Context, root string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var errors bytes.Buffer
-	cmd := exec.CommandContext(ctx, "unshare", append([]string{"--net", "chroot", root, "env", "-i"}, append(variables(), p.path, "--help")...)...)
+	cmd := exec.CommandContext(ctx, "unshare", append([]string{"--net", "chroot", root, "env", "-i"}, append(variables(nil), p.path, "--help")...)...)
 	cmd.Stderr = &errors
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()
+	p.errors = strings.TrimSpace(errors.String())
 	p.unclear = ctx.Err() != nil
-	lines := strings.Split(strings.TrimSpace(errors.String()), "\n")
-	p.last = lines[len(lines)-1]
-	p.failed = err != nil && bytes.Contains(errors.Bytes(), []byte("Traceback (most recent call last):"))
-}
-
-// variables returns the environment of the programs.
-func variables() []string {
-	var list []string
-	for k, v := range environment {
-		list = append(list, k+"="+v)
+	p.failed = err != nil && strings.Contains(p.errors, "Traceback (most recent call last):")
+	if status := cmd.ProcessState.ExitCode(); status >= notStarted && status <= notStarted+2 && !p.failed {
+		return fmt.Errorf("%s is not started: %s", p.path, p.errors)
 	}
-	slices.Sort(list)
-	return list
+	return nil
 }
