@@ -34,7 +34,7 @@ func (r *Run) builtinNames() *names {
 	}
 	n.put("NotImplemented", unknownf("NotImplemented"))
 	n.put("Ellipsis", pysource.Ellipsis{})
-	n.put("__debug__", true)
+	n.put("__debug__", !r.opt.Optimized)
 	return n
 }
 
@@ -276,7 +276,8 @@ func init() {
 		"max": func(r *Run, a *args) value { return r.extreme(a, 1) },
 		"sum": notKnown("sum"),
 		"abs": func(_ *Run, a *args) value {
-			if n, ok := a.pos[0].(int64); ok && n >= 0 {
+			v, _ := a.get(0, "")
+			if n, ok := v.(int64); ok && n >= 0 {
 				return n
 			}
 			return unknownf("a number")

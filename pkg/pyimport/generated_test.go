@@ -16,6 +16,7 @@ import (
 // a star import brings.
 func TestGenerated(t *testing.T) {
 	const cython = "cython_runtime"
+	const lacksLibrary = "-- other/__init__.py --\n-- other/part.py --\nfrom . import fast\n-- other/fast.so --\n-- host --\n/site/other/fast.so fast.so: cannot open\n"
 	for _, c := range []struct {
 		name          string
 		modules       elfdeps.Modules
@@ -84,6 +85,30 @@ func TestGenerated(t *testing.T) {
 			"a star import of a module whose names are not kept",
 			elfdeps.Modules{Idents: []string{"_other"}},
 			"-- p/__init__.py --\nfrom .made import *\nfrom . import user\n-- p/user.py --\nfrom p import gone\n-- p/made.so --\n-- whole --\n", "", "",
+		},
+		{
+			"the source that Cython compiled says what it imports",
+			elfdeps.Modules{Idents: []string{cython}, Names: []string{"wrong.name"}},
+			"-- p/__init__.py --\nfrom . import made\n-- p/made.so --\n-- p/made.py --\nimport cython\nfrom cython.cimports.p import types\nimport other.part\n-- wrong/__init__.py --\n-- wrong/name.py --\nimport other.part\n" + lacksLibrary,
+			"ImportError: fast.so: cannot open", "",
+		},
+		{
+			"the source that mypyc compiled says what it imports",
+			elfdeps.Modules{Idents: []string{"x__mypyc"}},
+			"-- p/__init__.py --\nfrom . import made\n-- p/made.so --\n-- p/made.py --\nimport other.part\n-- x__mypyc.so --\n" + lacksLibrary,
+			"ImportError: fast.so: cannot open", "",
+		},
+		{
+			"a source that was compiled imports what is not there",
+			elfdeps.Modules{Idents: []string{cython}},
+			"-- p/__init__.py --\nfrom . import made\n-- p/made.so --\n-- p/made.py --\nimport absent\n",
+			"", "its code may raise ModuleNotFoundError",
+		},
+		{
+			"a module of another generator has a source beside it",
+			elfdeps.Modules{Idents: []string{"_other"}},
+			"-- p/__init__.py --\nfrom . import made\n-- p/made.so --\n-- p/made.py --\nimport other.part\n" + lacksLibrary,
+			"", "",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

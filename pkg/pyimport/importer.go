@@ -615,7 +615,14 @@ func (r *Run) extensionImports(m *module, file string) {
 	}
 	known, cython := len(names), false
 	if o != nil && o.Modules != nil && !strings.HasPrefix(file, r.in.StdLib+"/") {
+		if strings.HasSuffix(m.name, mypycGroup) {
+			return
+		}
 		names = append(names, r.supports(o.Modules.Idents)...)
+		if f := r.compiledFrom(m, o); f != nil {
+			r.importCompiled(m, o, f, names)
+			return
+		}
 		known = len(names)
 		cython = r.isCython(o.Modules)
 		if cython && slices.Contains(o.Modules.Idents, "decompress") {

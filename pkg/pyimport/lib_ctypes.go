@@ -11,6 +11,12 @@ const (
 	rtldGlobal = 0x100
 )
 
+// dlopenFlags are the flags of dlopen by the names that os and cffi give them, of glibc's dlfcn.h.
+var dlopenFlags = map[string]value{
+	"RTLD_LAZY": int64(1), "RTLD_NOW": int64(rtldNow), "RTLD_NOLOAD": int64(4), "RTLD_DEEPBIND": int64(8),
+	"RTLD_LOCAL": int64(0), "RTLD_GLOBAL": int64(rtldGlobal), "RTLD_NODELETE": int64(0x1000),
+}
+
 func init() {
 	for _, name := range []string{"CDLL", "PyDLL"} {
 		by := "ctypes." + name
@@ -192,6 +198,9 @@ type ffi struct {
 func (*ffi) typeName() string { return "cffi.FFI" }
 
 func (f *ffi) attr(_ *Run, name string) (value, bool) {
+	if flag, ok := dlopenFlags[name]; ok { // cffi/api.py sets those of _cffi_backend
+		return flag, true
+	}
 	if name != "dlopen" {
 		return nil, false
 	}

@@ -53,6 +53,7 @@ func init() {
 	}
 	for _, mod := range []string{"importlib.machinery", "importlib._bootstrap_external"} {
 		addModel(mod, "PathFinder", func(*Run) value { return &pathFinderClass{} })
+		addModel(mod, "EXTENSION_SUFFIXES", func(r *Run) value { return texts(r.in.Suffixes) })
 	}
 	for _, name := range []string{"SourceFileLoader", "SourcelessFileLoader", "ExtensionFileLoader"} {
 		classModel("importlib.machinery", name, fileLoader)

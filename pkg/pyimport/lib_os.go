@@ -41,9 +41,8 @@ func init() {
 		"access":   func(r *Run, a *args) value { return r.onPath(a, func(p string) value { return r.existsValue(p) }) },
 		"readlink": notKnown("readlink"),
 	})
+	constants("posix os _cffi_backend", dlopenFlags)
 	constants("posix os", map[string]value{
-		"RTLD_LAZY": int64(1), "RTLD_NOW": int64(2), "RTLD_NOLOAD": int64(4), "RTLD_DEEPBIND": int64(8),
-		"RTLD_GLOBAL": int64(0x100), "RTLD_LOCAL": int64(0), "RTLD_NODELETE": int64(0x1000),
 		"R_OK": int64(4), "W_OK": int64(2), "X_OK": int64(1), "F_OK": int64(0), "O_RDONLY": int64(0),
 	})
 	functions("posixpath os.path", pathFunctions)

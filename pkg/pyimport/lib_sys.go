@@ -62,7 +62,7 @@ func (r *Run) startSys() {
 		{"__stdout__", unknownf("sys.stdout")},
 		{"__stderr__", unknownf("sys.stderr")},
 		{"__stdin__", unknownf("sys.stdin")},
-		{"flags", unknownf("sys.flags")},
+		{"flags", sysFlags{}},
 		{"hash_info", unknownf("sys.hash_info")},
 		{"float_info", unknownf("sys.float_info")},
 		{"int_info", unknownf("sys.int_info")},
@@ -116,6 +116,18 @@ func (i *implementation) attr(r *Run, name string) (value, bool) {
 		return r.opt.Machine + "-linux-gnu", true
 	}
 	return nil, false
+}
+
+// sysFlags is sys.flags, of which the evaluation knows whether the interpreter was started with -O.
+type sysFlags struct{}
+
+func (sysFlags) typeName() string { return "sys.flags" }
+
+func (sysFlags) attr(r *Run, name string) (value, bool) {
+	if name == "optimize" && !r.opt.Optimized {
+		return int64(0), true
+	}
+	return unknownf("sys.flags.%s", name), true
 }
 
 var sysFunctions = map[string]func(*Run, *args) value{

@@ -627,6 +627,7 @@ var dictMethods = map[string]func(*Run, *args) value{
 		for _, k := range sortedKeys(a.kw) {
 			r.setKey(d, k, a.kw[k])
 		}
+		d.open = d.open || a.open
 		return nil
 	}),
 	"pop": onDict(func(r *Run, d *dict, a *args) value {
@@ -707,7 +708,7 @@ var setMethods = map[string]func(*Run, *args) value{
 			s.open = true
 			return
 		}
-		n := r.newSet(append(slices.Clip(s.items), a.pos...), s.open)
+		n := r.newSet(append(slices.Clip(s.items), a.pos...), s.open || a.open)
 		s.items, s.open = n.items, n.open
 	}),
 	"update": onSet(func(r *Run, s *set, a *args) {
@@ -720,12 +721,14 @@ var setMethods = map[string]func(*Run, *args) value{
 			n := r.newSet(slices.Concat(s.items, items), s.open || more != "")
 			s.items, s.open = n.items, n.open
 		}
+		s.open = s.open || a.open
 	}),
 	"discard": onSet(func(r *Run, s *set, a *args) {
-		s.items = slices.DeleteFunc(slices.Clone(s.items), func(v value) bool { eq, _ := r.equal(v, a.pos[0]); return eq })
+		other, _ := a.get(0, "")
+		s.items = slices.DeleteFunc(slices.Clone(s.items), func(v value) bool { eq, _ := r.equal(v, other); return eq })
 	}),
 	"union": func(r *Run, a *args) value {
-		s := r.newSet(nil, false)
+		s := r.newSet(nil, a.open)
 		for _, v := range a.pos {
 			items, more := r.iterate(v)
 			s = r.newSet(slices.Concat(s.items, items), s.open || more != "")
@@ -758,6 +761,7 @@ var environMethods = map[string]func(*Run, *args) value{
 	"update": func(r *Run, a *args) value {
 		e := a.pos[0].(*environ)
 		d := r.newDict()
+		d.open = a.open
 		for _, v := range a.pos[1:] {
 			r.update(d, v)
 		}
@@ -775,6 +779,7 @@ var environMethods = map[string]func(*Run, *args) value{
 	"copy": func(r *Run, a *args) value {
 		e := a.pos[0].(*environ)
 		d := r.newDict()
+		d.open = a.open
 		for _, name := range e.vars.order {
 			r.setKey(d, name, e.vars.m[name])
 		}
@@ -872,6 +877,7 @@ var modulesMethods = map[string]func(*Run, *args) value{
 var globalsMethods = map[string]func(*Run, *args) value{
 	"update": func(r *Run, a *args) value {
 		d := r.newDict()
+		d.open = a.open
 		for _, v := range a.pos[1:] {
 			if from, ok := v.(*moduleDict); ok {
 				for _, name := range from.of.names.order {
