@@ -14,10 +14,10 @@ import (
 // (mypyc/lib-rt/module_shim.tmpl, mypyc/codegen/emitmodule.py).
 const mypycGroup = "__mypyc"
 
-// cimported begins the names by which a source for Cython imports what only the compiler reads, and
+// cythonTypes begins the names by which a source for Cython imports what only the compiler reads, and
 // the types of other modules
 // (https://cython.readthedocs.io/en/latest/src/tutorial/pure.html#cimports).
-const cimported = "cython.cimports."
+const cythonTypes = "cython.cimports."
 
 // compiledFrom returns the Python source that was compiled to an extension module, or nil if it is not
 // known: mypyc and Cython compile PACKAGE/NAME.py to a module of the same name beside it, and wheels
@@ -44,7 +44,7 @@ func (r *Run) importCompiled(m *module, o *elfdeps.Object, f *pysource.File, nam
 			return
 		}
 	} else {
-		names = append(names, cimports(f)...)
+		names = append(names, typesOf(f)...)
 		r.importArray(o)
 	}
 	if r.importAtStart(names); r.raised != nil || r.isCython(o.Modules) && r.lacksCapsule(o.Modules) {
@@ -99,12 +99,12 @@ func forCompiler(s pysource.Stmt) bool {
 // ofCython reports whether a module is there for the compiler alone.
 func ofCython(name string) bool { return name == "cython" || strings.HasPrefix(name, "cython.") }
 
-// cimports returns the modules whose types a compiled source takes.
-func cimports(f *pysource.File) []string {
+// typesOf returns the modules whose types a compiled source takes.
+func typesOf(f *pysource.File) []string {
 	var list []string
 	for _, s := range f.Body {
 		if s, ok := s.(*pysource.ImportFrom); ok && s.Level == 0 {
-			if name, ok := strings.CutPrefix(s.Module, cimported); ok {
+			if name, ok := strings.CutPrefix(s.Module, cythonTypes); ok {
 				list = append(list, name)
 			}
 		}

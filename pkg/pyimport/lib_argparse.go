@@ -13,6 +13,9 @@ import (
 func init() {
 	classModel("argparse", "ArgumentParser", func(r *Run, c *class, a *args) value {
 		p := r.newParser()
+		if help, ok := a.kw["add_help"]; r.in.Minor >= 8 && (!ok || help == true) && r.resolves("shutil") {
+			r.importModule("shutil") // HelpFormatter does, with which add_argument tries the text of --help
+		}
 		for _, name := range []string{"fromfile_prefix_chars", "prefix_chars", "parents"} {
 			if _, ok := a.get(-1, name); ok {
 				p.loose = "arguments that are read in a way of their own"

@@ -11,7 +11,7 @@ const (
 	rtldGlobal = 0x100
 )
 
-// dlopenFlags are the flags of dlopen by the names that os and cffi give them, of glibc's dlfcn.h.
+// dlopenFlags are the flags of dlopen by the names that `os` and `cffi` give them, of glibc's dlfcn.h.
 var dlopenFlags = map[string]value{
 	"RTLD_LAZY": int64(1), "RTLD_NOW": int64(rtldNow), "RTLD_NOLOAD": int64(4), "RTLD_DEEPBIND": int64(8),
 	"RTLD_LOCAL": int64(0), "RTLD_GLOBAL": int64(rtldGlobal), "RTLD_NODELETE": int64(0x1000),

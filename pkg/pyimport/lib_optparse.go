@@ -2,7 +2,7 @@ package pyimport
 
 import "slices"
 
-// Programs written for optparse read their options by OptionParser.parse_args. Which options there are is
+// Programs written for `optparse` read their options by OptionParser.parse_args. Which options there are is
 // not known, but an option --help ends the program, and so do the methods error and exit
 // (Lib/optparse.py).
 
