@@ -326,6 +326,9 @@ func (r *Run) execTry(s *pysource.Try) flow {
 		r.skip(s, e)
 		r.raised = nil
 		fl = r.handle(s, level, e)
+	} else if n := slices.IndexFunc(r.possible[possible:], level.mayCatch); fl == next && len(s.Else) > 0 && n >= 0 {
+		names := level.handlers[level.handlerOf(r.possible[possible+n])].names
+		r.either("not (except "+names+")", func() flow { return r.block(s.Else) }, func() flow { return next })
 	} else if fl == next {
 		fl = r.block(s.Else)
 	}
@@ -505,10 +508,7 @@ func (r *Run) handlePossible(s *pysource.Try, level tryLevel, from int) {
 	r.possible = r.possible[:from]
 	done := map[int]bool{}
 	for _, e := range list {
-		i := slices.IndexFunc(level.handlers, func(h tryHandler) bool {
-			is, known := h.catches(e.of.of)
-			return is || !known
-		})
+		i := level.handlerOf(e)
 		if i < 0 {
 			r.possible = append(r.possible, e)
 			continue
@@ -521,6 +521,16 @@ func (r *Run) handlePossible(s *pysource.Try, level tryLevel, from int) {
 		r.either("except "+level.handlers[i].names, func() flow { return r.runHandler(h, e) }, func() flow { return next })
 	}
 }
+
+// handlerOf returns the index of the handler that may catch an exception, or -1.
+func (t tryLevel) handlerOf(e *exception) int {
+	return slices.IndexFunc(t.handlers, func(h tryHandler) bool {
+		is, known := h.catches(e.of.of)
+		return is || !known
+	})
+}
+
+func (t tryLevel) mayCatch(e *exception) bool { return t.handlerOf(e) >= 0 }
 
 // handled returns the certain failure of the host that the frame is handling, or nil.
 func (r *Run) handled() *Failure {

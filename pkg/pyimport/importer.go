@@ -1137,6 +1137,9 @@ func (r *Run) listed(from string, v value, name string) (w value, ok bool) {
 		if sub := r.behind(m, name, w); sub != nil {
 			return sub, true
 		}
+		if _, set := m.names.get(name); !set && isUnknown(w) {
+			r.mayLack(m, name)
+		}
 		return w, true
 	}
 	if search := r.searchPath(m); search != nil {
@@ -1155,9 +1158,23 @@ func (r *Run) listed(from string, v value, name string) (w value, ok bool) {
 		}
 	}
 	if m.names.open != "" && !r.lacksSubmodule(m, name) && !r.lostPart(m, name) && !r.listsRefused(m, name) && !r.releaseLacks(m, name) {
+		r.mayLack(m, name)
 		return unknownf("%s of %s", name, from), true
 	}
 	return nil, false
+}
+
+// mayLack notes that a module may lack a name, if the program is ready for that: a handler of the ImportError may
+// run.
+func (r *Run) mayLack(m *module, name string) {
+	if m.extension || m.file == "" || r.in.IsStandard(m.file) {
+		return // the names of C code are not known at all, and Python's own modules have what others expect
+	}
+	e := &exception{of: &instance{of: r.exceptionClass("ImportError"), attrs: r.newNames(), exc: &excText{}}, doubt: setOutside, in: r.frame}
+	if r.expectedHere(e) {
+		e.of.exc.text = "cannot import name '" + name + "' from '" + m.name + "'"
+		r.possible = append(r.possible, e)
+	}
 }
 
 // outside reports whether a module's __getattr__ is a class that lacks a name: a decorator makes a
