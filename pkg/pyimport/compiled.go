@@ -56,6 +56,9 @@ func (r *Run) importCompiled(m *module, o *elfdeps.Object, f *pysource.File, nam
 // execCompiled executes the source of an extension module. The compiler may have changed, or left out,
 // what a statement does, so that of its failures only those of a broken package are the module's.
 func (r *Run) execCompiled(m *module, f *pysource.File) {
+	if f.Partial != "" {
+		r.noteAt(r.node, f.Partial)
+	}
 	for _, name := range f.Changed {
 		m.names.mayChange(name, byFunction)
 	}
