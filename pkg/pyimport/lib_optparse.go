@@ -8,9 +8,12 @@ import "slices"
 
 func init() {
 	classModel("optparse", "OptionParser", func(_ *Run, c *class, a *args) value {
+		if c.def != nil {
+			return unknownf("a parser of the program's own class")
+		}
 		_, own := a.kw["add_help_option"]
 		_, resolves := a.kw["conflict_handler"]
-		return &optParser{helps: c.def == nil && !own && !resolves && !a.open && len(a.pos) < 4 && !slices.ContainsFunc(a.pos, isUnknown)}
+		return &optParser{helps: !own && !resolves && !a.open && len(a.pos) < 4 && !slices.ContainsFunc(a.pos, isUnknown)}
 	})
 }
 
