@@ -10,8 +10,8 @@ import (
 )
 
 // TestAnyArguments calls each function and method that this package knows, and each class, with
-// arguments of any number and kind: none, ones that are not known, texts, numbers, lists. The
-// evaluation goes on after each.
+// arguments of any number and kind: none, ones that are not known, texts, numbers, lists. None
+// of the calls panics.
 func TestAnyArguments(t *testing.T) {
 	arguments := []string{"", "*nobody()", "None", "'x', None, None", "3, 3", "[], [], []", "'x', *nobody()", "{}, **nobody()", "nobody(), nobody(), nobody()", "lambda: 1, [1]"}
 	var callables []string

@@ -32,12 +32,14 @@ func (r *Run) compiledFrom(m *module, o *elfdeps.Object) *pysource.File {
 
 // isMypyc reports whether an extension module takes its code from a group.
 func isMypyc(m *elfdeps.Modules) bool {
-	isGroup := func(name string) bool { return strings.HasSuffix(name, mypycGroup) }
 	return slices.ContainsFunc(m.Idents, isGroup) || slices.ContainsFunc(m.Names, isGroup)
 }
 
-// importCompiled imports what an extension module with a source does: what its C code takes, and then what
-// the statements of the source import.
+// isGroup reports whether a module of that name is a group of mypyc.
+func isGroup(name string) bool { return strings.HasSuffix(name, mypycGroup) }
+
+// importCompiled imports the modules that the C code of an extension module takes, and then executes the source
+// that was compiled to it.
 func (r *Run) importCompiled(m *module, o *elfdeps.Object, f *pysource.File, names []string) {
 	if !r.isCython(o.Modules) {
 		if r.lacksGroup(m, o.Modules.Names) {
@@ -53,8 +55,8 @@ func (r *Run) importCompiled(m *module, o *elfdeps.Object, f *pysource.File, nam
 	r.execCompiled(m, f)
 }
 
-// execCompiled executes the source of an extension module. The compiler may have changed, or left out,
-// what a statement does, so that of its failures only those of a broken package are the module's.
+// execCompiled executes the source of an extension module. The compiler may change what a statement does, or
+// leave the statement out, so that an exception of the source counts only if it says that a package is broken.
 func (r *Run) execCompiled(m *module, f *pysource.File) {
 	if f.Partial != "" {
 		r.noteAt(r.node, f.Partial)
@@ -68,7 +70,7 @@ func (r *Run) execCompiled(m *module, f *pysource.File) {
 	from := len(r.node.Nodes)
 	r.inFrame(&frame{module: m, vars: m.names, file: m.file}, func() {
 		for _, s := range f.Body {
-			if forCompiler(s) {
+			if s = withoutCython(s); s == nil {
 				continue
 			}
 			r.block([]pysource.Stmt{s})
@@ -88,18 +90,25 @@ func (r *Run) execCompiled(m *module, f *pysource.File) {
 	})
 }
 
-// forCompiler reports whether a statement imports what only the compiler reads.
-func forCompiler(s pysource.Stmt) bool {
+// withoutCython returns a statement without the modules that only the compiler reads, or nil if it imports no others.
+func withoutCython(s pysource.Stmt) pysource.Stmt {
 	switch s := s.(type) {
 	case *pysource.Import:
-		return slices.ContainsFunc(s.Names, func(a pysource.Alias) bool { return ofCython(a.Name) })
+		rest := *s
+		rest.Names = slices.DeleteFunc(slices.Clone(s.Names), func(a pysource.Alias) bool { return ofCython(a.Name) })
+		if len(rest.Names) == 0 {
+			return nil
+		}
+		return &rest
 	case *pysource.ImportFrom:
-		return s.Level == 0 && ofCython(s.Module)
+		if s.Level == 0 && ofCython(s.Module) {
+			return nil
+		}
 	}
-	return false
+	return s
 }
 
-// ofCython reports whether a module is there for the compiler alone.
+// ofCython reports whether only the compiler reads a module.
 func ofCython(name string) bool { return name == "cython" || strings.HasPrefix(name, "cython.") }
 
 // typesOf returns the modules whose types a compiled source takes.

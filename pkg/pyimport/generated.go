@@ -123,7 +123,7 @@ func (r *Run) numpyImports() {
 func (r *Run) lacksGroup(m *module, names []string) bool {
 	pkg, _, _ := cutLast(m.name)
 	for _, name := range names {
-		if parent, _, dotted := cutLast(name); !dotted || parent != pkg || !strings.HasSuffix(name, "__mypyc") || name == m.name {
+		if parent, _, dotted := cutLast(name); !dotted || parent != pkg || !isGroup(name) || name == m.name {
 			continue
 		}
 		if _, loaded := r.modules.get(name); loaded || !r.certain() {

@@ -89,7 +89,7 @@ func TestGenerated(t *testing.T) {
 		{
 			"the source that Cython compiled says what it imports",
 			elfdeps.Modules{Idents: []string{cython}, Names: []string{"wrong.name"}},
-			"-- p/__init__.py --\nfrom . import made\n-- p/made.so --\n-- p/made.py --\nimport cython\nfrom cython.cimports.p import types\nimport other.part\n-- wrong/__init__.py --\n-- wrong/name.py --\nimport other.part\n" + lacksLibrary,
+			"-- p/__init__.py --\nfrom . import made\n-- p/made.so --\n-- p/made.py --\nfrom cython.cimports.p import types\nimport cython, other.part\n-- wrong/__init__.py --\n-- wrong/name.py --\nimport other.part\n" + lacksLibrary,
 			"ImportError: fast.so: cannot open", "",
 		},
 		{

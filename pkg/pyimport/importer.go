@@ -615,7 +615,7 @@ func (r *Run) extensionImports(m *module, file string) {
 	}
 	known, cython := len(names), false
 	if o != nil && o.Modules != nil && !strings.HasPrefix(file, r.in.StdLib+"/") {
-		if strings.HasSuffix(m.name, mypycGroup) {
+		if isGroup(m.name) {
 			return
 		}
 		names = append(names, r.supports(o.Modules.Idents)...)
@@ -827,7 +827,7 @@ func (r *Run) importNames(names []string, atStart bool, back *module) *Failure {
 func (r *Run) supports(idents []string) []string {
 	var list []string
 	for _, name := range idents {
-		if (!strings.HasPrefix(name, "_") || strings.HasPrefix(name, "__")) && !strings.HasSuffix(name, "__mypyc") {
+		if (!strings.HasPrefix(name, "_") || strings.HasPrefix(name, "__")) && !isGroup(name) {
 			continue
 		}
 		spec, doubt := r.find(name, r.path)
@@ -1170,9 +1170,9 @@ func (r *Run) mayLack(m *module, name string) {
 	if m.extension || m.file == "" || r.in.IsStandard(m.file) {
 		return // the names of C code are not known at all, and Python's own modules have what others expect
 	}
-	e := &exception{of: &instance{of: r.exceptionClass("ImportError"), attrs: r.newNames(), exc: &excText{}}, doubt: setOutside, in: r.frame}
+	text := &excText{text: "cannot import name '" + name + "' from '" + m.name + "'"}
+	e := &exception{of: &instance{of: r.exceptionClass("ImportError"), attrs: r.newNames(), exc: text}, doubt: setOutside, in: r.frame}
 	if r.expectedHere(e) {
-		e.of.exc.text = "cannot import name '" + name + "' from '" + m.name + "'"
 		r.possible = append(r.possible, e)
 	}
 }
