@@ -36,7 +36,7 @@ func Keep(name string, size int64) bool {
 }
 
 // KeepID names the version of Keep and Extract, as inventory.WantsID does that of Wants.
-const KeepID = "pyenv 39"
+const KeepID = "pyenv 40"
 
 // keptWhole reports whether the bytes of a file are read as they are.
 func keptWhole(name string) bool {

@@ -2,6 +2,7 @@ package pyimport
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
@@ -55,6 +56,28 @@ func (g *generator) run(r *Run) *list {
 		r.yields = r.yields[:len(r.yields)-1]
 	}
 	return g.items
+}
+
+// yield gives the next items to who asked the running generator for them. open says that others may follow.
+func (r *Run) yield(items []value, open bool) {
+	if w := r.within; w != nil && w.generator == r.frame && r.raised == nil && r.stop == "" {
+		var first value = unknownf("an item of a value that is not known")
+		if len(items) > 0 {
+			first = items[0]
+		}
+		if len(items) > 0 || open {
+			w.enter(r, first)
+		}
+	}
+	if n := len(r.yields); n > 0 {
+		l := r.yields[n-1]
+		r.change(l)
+		if l.items = append(slices.Clip(l.items), items...); len(l.items) > maxItems {
+			r.givenUp = true
+		}
+		l.open = l.open || open
+		r.spend(len(l.items) / 16)
+	}
 }
 
 // args are the arguments of a call.

@@ -1,7 +1,6 @@
 package pyimport
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/imgcheck/imgcheck/pkg/pysource"
@@ -114,19 +113,16 @@ func (r *Run) evalKind(x pysource.Expr) value {
 		return r.eval(x.Value)
 	case *pysource.Await:
 		v := r.eval(x.Value)
-		if w := r.within; x.Yield && w != nil && w.generator == r.frame && r.raised == nil && r.stop == "" {
-			w.enter(r, v)
-		}
-		if n := len(r.yields); x.Yield && n > 0 {
-			l := r.yields[n-1]
-			r.change(l)
-			if l.items = append(slices.Clip(l.items), v); len(l.items) > maxItems {
-				r.givenUp = true
-			}
-			r.spend(len(l.items) / 16)
-		}
 		if c, ok := v.(*coroutine); ok && !x.Yield && r.raised == nil {
 			return c.run(r)
+		}
+		switch {
+		case !x.Yield:
+		case x.From:
+			items, more := r.iterate(v)
+			r.yield(items, more != "")
+		default:
+			r.yield([]value{v}, false)
 		}
 		return unknownf("an await or yield")
 	case *pysource.Walrus:

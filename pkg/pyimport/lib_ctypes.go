@@ -211,7 +211,10 @@ func (f *ffi) attr(_ *Run, name string) (value, bool) {
 			b.kw = nil
 		}
 		name, known := b.text(0, "name")
-		search := func() value { return findLibrary(r, &args{pos: []value{name}}) }
+		search := func() value {
+			r.importModule("ctypes.util")
+			return findLibrary(r, &args{pos: []value{name}})
+		}
 		named := strings.ContainsAny(name, "./")
 		if f.searches && known && !named && len(b.pos) > 0 {
 			found := search()

@@ -63,7 +63,7 @@ func (p *parser) yield() Expr {
 	p.gen = true
 	y := &Await{Yield: true}
 	if p.accept("from") {
-		y.Value = p.test()
+		y.From, y.Value = true, p.test()
 	} else if p.startsExpr() {
 		y.Value = p.list(p.starOrNamed)
 	}

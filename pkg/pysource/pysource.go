@@ -277,10 +277,11 @@ type (
 	}
 	// Starred is `*value`.
 	Starred struct{ Value Expr }
-	// Await is `await value`, or `yield value` and `yield from value` with Yield set.
+	// Await is `await value`, or `yield value` with Yield set, or `yield from value` with From set as well.
 	Await struct {
 		Value Expr
 		Yield bool
+		From  bool
 	}
 	// Walrus is `name := value`.
 	Walrus struct {

@@ -780,7 +780,13 @@ func (r *reducer) findCallers() {
 	properties := r.properties()
 	for i := range r.lines {
 		l := &r.lines[i]
-		if l.fn < 0 || l.kind == defLine {
+		if l.kind == defLine {
+			if l.fn < 0 {
+				r.findDefaults(int32(i), r.bytesOf(l))
+			}
+			continue
+		}
+		if l.fn < 0 {
 			continue
 		}
 		if len(properties) > 0 {
@@ -795,10 +801,15 @@ func (r *reducer) findCallers() {
 		r.fresh = r.fresh[:len(r.fresh)-1]
 		for c := s.call; c >= 0; c = r.calls[c].next {
 			m := stub
-			if l := &r.lines[r.calls[c].line]; l.kind == ifLine && r.returnsPlace(l.fn) {
+			l := &r.lines[r.calls[c].line]
+			if l.kind == defLine {
+				r.keep(r.calls[c].line, full)
+				continue
+			}
+			if l.kind == ifLine && r.returnsPlace(l.fn) {
 				m = full // it asks, and returns an answer (have of dns._features)
 			}
-			r.live(r.lines[r.calls[c].line].fn, m)
+			r.live(l.fn, m)
 			r.keepEnds(r.calls[c].line)
 			r.keep(r.calls[c].line, full)
 		}
@@ -815,6 +826,13 @@ func (r *reducer) keepEnds(line int32) {
 		}
 	}
 	r.ends[fn] = max(line, r.ends[fn])
+}
+
+// findDefaults records the calls in the defaults of a function, which run when its def does (rdflib.term.BNode).
+func (r *reducer) findDefaults(line int32, text []byte) {
+	if n := bytes.IndexByte(text, '='); n >= 0 && bytes.IndexByte(text[n:], '(') >= 0 {
+		r.findCalls(line, text[n:])
+	}
 }
 
 // findCalls records the calls of a line of names that the file defines.
