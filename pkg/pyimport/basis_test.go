@@ -90,7 +90,7 @@ raise RuntimeError("no {} in {}, {}".format("x", unheard_of(), 3))
 `, "RuntimeError: no x in …, 3"},
 		{"a text with a width", `
 raise RuntimeError("no %s in %-5s" % ("x", "y"))
-`, "RuntimeError: no x in …"},
+`, "RuntimeError: no x in y    "},
 		{"a variable of another name", `
 def gone():
     raise RuntimeError("not loaded")

@@ -14,18 +14,26 @@ func (r *Run) builtinNames() *names {
 	n := r.newNames()
 	object := r.newClass("object", "builtins", nil)
 	object.make = func(r *Run, c *class, _ *args) value { return &instance{of: c, attrs: r.newNames()} }
-	object.attrs.put("__init__", &builtin{"object.__init__", func(*Run, *args) value { return nil }})
+	object.attrs.put("__init__", &builtin{"object.__init__", func(r *Run, a *args) value {
+		v, _ := a.get(0, "self")
+		if i, ok := v.(*instance); ok && i.payload != nil {
+			r.initialText(i, a.rest())
+		}
+		return nil
+	}})
+	object.attrs.put("__new__", &builtin{"object.__new__", newObject})
+	object.attrs.put("__setattr__", &builtin{"object.__setattr__", setRaw})
+	object.attrs.put("__getattribute__", &builtin{"object.__getattribute__", getRaw})
 	n.put("object", object)
 	r.addExceptions(n)
 	for _, name := range slices.Sorted(maps.Keys(constructors)) {
 		c := r.newClass(name, "builtins", []value{object})
 		make := constructors[name]
 		c.make = func(r *Run, k *class, a *args) value {
-			v := make(r, a)
 			if k == c || k.name == "type" {
-				return v
+				return make(r, a)
 			}
-			return &instance{of: k, attrs: r.newNames(), payload: v}
+			return &instance{of: k, attrs: r.newNames(), payload: make(r, k.given(a))}
 		}
 		n.put(name, c)
 	}
@@ -126,12 +134,17 @@ func init() {
 			}
 			return unknownf("a type")
 		},
-		"property":     func(_ *Run, a *args) value { v, _ := a.get(0, "fget"); return &property{v} },
+		"property": func(_ *Run, a *args) value {
+			get, _ := a.get(0, "fget")
+			set, _ := a.get(1, "fset")
+			return &property{get, set}
+		},
+
 		"staticmethod": func(_ *Run, a *args) value { v, _ := a.get(0, ""); return &staticMethod{v} },
 		"classmethod":  func(_ *Run, a *args) value { v, _ := a.get(0, ""); return &classMethod{v} },
 		"slice":        notKnown("slice"),
 		"range":        makeRange,
-		"enumerate": func(r *Run, a *args) value {
+		"enumerate": iterator(func(r *Run, a *args) value {
 			v, _ := a.get(0, "iterable")
 			l := r.listOf(v)
 			items := l.items
@@ -144,24 +157,31 @@ func init() {
 				l.items = append(l.items, &tuple{items: []value{from + int64(i), item}})
 			}
 			return l
-		},
-		"zip": makeZip,
-		"map": func(r *Run, a *args) value {
-			if len(a.pos) != 2 {
+		}),
+		"zip": iterator(makeZip),
+		"map": iterator(func(r *Run, a *args) value {
+			if len(a.pos) < 2 {
 				return &list{mark: r.born(), open: true}
 			}
 			l := r.listOf(a.pos[1])
+			if len(a.pos) > 2 {
+				l, _ = makeZip(r, &args{pos: a.pos[1:]}).(*list)
+			}
 			items := l.items
 			l.items = nil
 			for _, item := range items {
 				if !r.step() {
 					return l
 				}
-				l.items = append(l.items, r.call(a.pos[0], &args{pos: []value{item}}))
+				given := []value{item}
+				if t, ok := item.(*tuple); ok && len(a.pos) > 2 {
+					given = t.items
+				}
+				l.items = append(l.items, r.call(a.pos[0], &args{pos: given}))
 			}
 			return l
-		},
-		"filter": func(r *Run, a *args) value {
+		}),
+		"filter": iterator(func(r *Run, a *args) value {
 			if len(a.pos) != 2 {
 				return &list{mark: r.born(), open: true}
 			}
@@ -184,14 +204,14 @@ func init() {
 				}
 			}
 			return l
-		},
-		"reversed": func(r *Run, a *args) value {
+		}),
+		"reversed": iterator(func(r *Run, a *args) value {
 			v, _ := a.get(0, "")
 			l := r.listOf(v)
 			l.items = slices.Clone(l.items)
 			slices.Reverse(l.items)
 			return l
-		},
+		}),
 	}
 	builtinFunctions = map[string]func(*Run, *args) value{
 		"__import__": importFunction,
@@ -231,11 +251,18 @@ func init() {
 		"issubclass": isSubclass,
 		"callable": func(_ *Run, a *args) value {
 			v, _ := a.get(0, "")
-			switch v.(type) {
+			switch v := v.(type) {
 			case *function, *class, *builtin, *method:
 				return true
 			case nil, bool, int64, string, *list, *tuple, *dict, *module:
 				return false
+			case *instance:
+				if v.of.has("__call__") {
+					return true
+				}
+				if v.of.known() && v.payload == nil {
+					return false
+				}
 			}
 			return unknownf("whether a value can be called")
 		},
@@ -243,6 +270,15 @@ func init() {
 			v, _ := a.get(0, "")
 			if s, ok := v.(string); ok {
 				return int64(len([]rune(s)))
+			}
+			if i, ok := v.(*instance); ok && i.of.has("__len__") {
+				return r.call(r.getattr(i, "__len__"), &args{})
+			}
+			if b, ok := v.(byteText); ok {
+				return int64(len(b))
+			}
+			if l, ok := v.(*list); ok && l.once {
+				return unknownf("the length of an iterator")
 			}
 			items, more := r.iterate(v)
 			if more != "" {
@@ -257,31 +293,15 @@ func init() {
 			items, more := r.iterate(v)
 			l := &list{mark: r.born()}
 			l.items, l.open = r.sorted(items, a, more != "")
+			l.mixed = l.open
 			return l
 		},
-		"iter": identity,
-		"next": func(r *Run, a *args) value {
-			r.basis.older = true // an iterator is not where it was
-			v, _ := a.get(0, "")
-			items, more := r.iterate(v)
-			if len(items) > 0 {
-				return items[0]
-			}
-			if d, ok := a.get(1, ""); ok && more == "" {
-				return d
-			}
-			return unknownf("the next item")
-		},
-		"min": func(r *Run, a *args) value { return r.extreme(a, -1) },
-		"max": func(r *Run, a *args) value { return r.extreme(a, 1) },
-		"sum": notKnown("sum"),
-		"abs": func(_ *Run, a *args) value {
-			v, _ := a.get(0, "")
-			if n, ok := v.(int64); ok && n >= 0 {
-				return n
-			}
-			return unknownf("a number")
-		},
+		"iter": iter,
+		"next": nextOf,
+		"min":  func(r *Run, a *args) value { return r.extreme(a, -1) },
+		"max":  func(r *Run, a *args) value { return r.extreme(a, 1) },
+		"sum":  sum,
+		"abs":  absolute,
 		"ord": func(_ *Run, a *args) value {
 			if s, ok := a.text(0, ""); ok && len([]rune(s)) == 1 {
 				return int64([]rune(s)[0])
@@ -311,24 +331,48 @@ func init() {
 			}
 			return unknownf("a hash")
 		},
-		"hex":     notKnown("hex"),
-		"bin":     notKnown("bin"),
-		"oct":     notKnown("oct"),
-		"round":   notKnown("round"),
-		"divmod":  notKnown("divmod"),
-		"pow":     notKnown("pow"),
+		"hex":   inBase("0x", 16),
+		"bin":   inBase("0b", 2),
+		"oct":   inBase("0o", 8),
+		"round": round,
+		"divmod": func(r *Run, a *args) value {
+			if len(a.pos) != 2 {
+				return unknownf("the result of divmod")
+			}
+			return &tuple{items: []value{r.binary("//", a.pos[0], a.pos[1]), r.binary("%", a.pos[0], a.pos[1])}}
+		},
+		"pow": func(r *Run, a *args) value {
+			if len(a.pos) != 2 {
+				return unknownf("the result of pow")
+			}
+			return r.binary("**", a.pos[0], a.pos[1])
+		},
 		"open":    openFile,
 		"print":   func(*Run, *args) value { return nil },
 		"input":   notKnown("input"),
 		"compile": compileText,
-		"format":  notKnown("format"),
-		"ascii":   notKnown("ascii"),
-		"exec":    execText,
-		"eval":    evalText,
-		"dir":     func(r *Run, a *args) value { return r.dir(a) },
+		"format": func(r *Run, a *args) value {
+			v, _ := a.get(0, "")
+			spec, ok := a.text(1, "")
+			if t, known := r.formatted(v, spec); known && (ok || len(a.pos) < 2) {
+				return t
+			}
+			return unknownf("a formatted text")
+		},
+		"ascii": notKnown("ascii"),
+		"exec":  execText,
+		"eval":  evalText,
+		"dir":   func(r *Run, a *args) value { return r.dir(a) },
 		"vars": func(r *Run, a *args) value {
 			if m, ok := a.pos[0].(*module); ok {
 				return &moduleDict{m}
+			}
+			if i, ok := a.pos[0].(*instance); ok && i.attrs.open == "" && i.of.known() && i.payload == nil {
+				d := r.newDict()
+				for _, name := range i.attrs.order {
+					r.setKey(d, name, i.attrs.m[name])
+				}
+				return d
 			}
 			if c, ok := a.pos[0].(*class); ok && c.def != nil && len(c.bases) == 0 && c.known() && c.attrs.open == "" {
 				return r.classDict(c)
@@ -594,6 +638,11 @@ func isInstance(r *Run, a *args) value {
 	}
 	t := r.typeOf(v)
 	c, ok := t.(*class)
+	if k, abstract := of.(*class); abstract && !ok && k.isAbstract() {
+		if is, known := (*class)(nil).abstractIs(typeName(v), k); known {
+			return is
+		}
+	}
 	if !ok && strings.HasPrefix(typeName(v), "packaging.") && isBuiltin(of) {
 		return false // classes of packaging have no base but object
 	}
@@ -625,7 +674,7 @@ func isBuiltin(of value) bool {
 	return false
 }
 
-func isSubclass(_ *Run, a *args) value {
+func isSubclass(r *Run, a *args) value {
 	v, _ := a.get(0, "")
 	of, _ := a.get(1, "")
 	c, ok := v.(*class)
@@ -633,6 +682,9 @@ func isSubclass(_ *Run, a *args) value {
 		return unknownf("a class")
 	}
 	is, known := matches(c, of)
+	if k, builtin := r.builtins.m["int"].(*class); builtin && c.name == "bool" && c.module == "builtins" && !is {
+		is, known = matches(k, of)
+	}
 	if !known {
 		return unknownf("a base class")
 	}
@@ -667,20 +719,27 @@ func (r *Run) extreme(a *args, sign int) value {
 		}
 		items = list
 	}
-	if len(items) == 0 || len(a.kw) > 0 {
+	if d, ok := a.kw["default"]; ok && len(items) == 0 && len(a.pos) == 1 {
+		return d
+	}
+	keys := items
+	if key, ok := a.kw["key"]; ok && key != nil {
+		keys = r.keys(key, items, false)
+	}
+	if len(items) == 0 || r.raised != nil || r.stop != "" {
 		return unknownf("min or max")
 	}
-	best := items[0]
-	for _, v := range items[1:] {
-		c, known := r.order(v, best, 0)
+	best := 0
+	for i := range items[1:] {
+		c, known := r.order(keys[i+1], keys[best], 0)
 		if !known {
 			return unknownf("min or max")
 		}
 		if c*sign > 0 {
-			best = v
+			best = i + 1
 		}
 	}
-	return best
+	return items[best]
 }
 
 // importFunction is __import__.
@@ -715,6 +774,37 @@ func importFunction(r *Run, a *args) value {
 		return top
 	}
 	return v
+}
+
+// literalEval is ast.literal_eval.
+func literalEval(r *Run, a *args) value {
+	text, ok := a.text(0, "node_or_string")
+	if !ok {
+		return unknownf("the value of a text")
+	}
+	r.spend(len(text))
+	if f := pysource.Parse([]byte(strings.TrimSpace(text) + "\n")); len(f.Body) == 1 {
+		if s, ok := f.Body[0].(*pysource.ExprStmt); ok && isLiteral(s.Value) {
+			return r.eval(s.Value)
+		}
+	}
+	return unknownf("the value of a text")
+}
+
+// isLiteral reports whether an expression has constants and displays alone.
+func isLiteral(x pysource.Expr) bool {
+	other := func(x pysource.Expr) bool { return !isLiteral(x) }
+	switch x := x.(type) {
+	case *pysource.Const:
+		return true
+	case *pysource.Unary:
+		return x.Op == "-" && isLiteral(x.Value)
+	case *pysource.Sequence:
+		return !slices.ContainsFunc(x.Items, other)
+	case *pysource.Dict:
+		return !slices.ContainsFunc(x.Keys, other) && !slices.ContainsFunc(x.Values, other)
+	}
+	return false
 }
 
 // evalText is eval() of a known text.
@@ -760,8 +850,14 @@ func namesOf(n *names) []value {
 }
 
 // exitProgram is sys.exit.
-func exitProgram(r *Run, _ *args) value {
+func exitProgram(r *Run, a *args) value {
 	r.raise("SystemExit", "")
+	if e := r.raised; e != nil && e.of.exc != nil {
+		e.of.exc.args = nil
+		if v, ok := a.get(0, "status"); ok {
+			e.of.exc.args = []value{v}
+		}
+	}
 	return nil
 }
 

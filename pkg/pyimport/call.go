@@ -31,6 +31,19 @@ const (
 	aCoroutine = "a coroutine"
 )
 
+// leftOut reports whether the reduction has left out what a function does: `def f(?):return ?`.
+func (f *function) leftOut() bool {
+	if len(f.body) != 1 {
+		return false
+	}
+	s, ok := f.body[0].(*pysource.Return)
+	if !ok {
+		return false
+	}
+	b, ok := s.Value.(*pysource.BadExpr)
+	return ok && b.Text == "?"
+}
+
 // generator is the result of a call of a generator function. Its items are computed all at
 // once, when the program first needs one.
 type generator struct {
@@ -46,7 +59,7 @@ func (*generator) attr(*Run, string) (value, bool) { return nil, false }
 // run runs the body of a generator to its end.
 func (g *generator) run(r *Run) *list {
 	if g.items == nil {
-		g.items = &list{mark: r.born()}
+		g.items = r.newIterator(nil, false)
 		r.yields = append(r.yields, g.items)
 		body := *g.of
 		body.lazy = ""
@@ -87,6 +100,13 @@ type args struct {
 	open bool // there may be others
 	// written reports that they are those of a call in a source, so that the function refuses what does not fit.
 	written bool
+}
+
+// rest returns the arguments without the first one.
+func (a *args) rest() *args {
+	b := *a
+	b.pos = a.pos[min(1, len(a.pos)):]
+	return &b
 }
 
 // get returns an argument by position or name; ok is false if it is not given.

@@ -21,6 +21,14 @@ type class struct {
 	fields []string
 	// unhashable says that its objects have no hash: those of most dataclasses.
 	unhashable bool
+	// total says that functools.total_ordering gives it the comparisons that it lacks.
+	total bool
+	// named says that its objects take named arguments as attributes: those of a dataclass.
+	named bool
+	// meta is its metaclass, as far as a class statement or a base tells, or nil.
+	meta *class
+	// virtual says that classes are registered as its subclasses (abc.ABCMeta.register).
+	virtual bool
 	// make makes an instance of a class that this package implements.
 	make func(r *Run, c *class, a *args) value
 }
@@ -56,7 +64,10 @@ func (r *Run) newClass(name, mod string, bases []value) *class {
 		if base.opaque != "" && c.opaque == "" {
 			c.opaque = base.opaque
 		}
-		if c.make == nil {
+		if c.meta == nil {
+			c.meta = base.meta
+		}
+		if c.make == nil && !base.isObject() {
 			c.make = base.make
 		}
 		r.spend(len(base.mro))
@@ -72,6 +83,9 @@ func (r *Run) newClass(name, mod string, bases []value) *class {
 	}
 	return c
 }
+
+// isObject reports whether the class is Python's object.
+func (c *class) isObject() bool { return c.module == "builtins" && c.name == "object" }
 
 // known reports whether all that the class inherits is known.
 func (c *class) known() bool { return c.opaque == "" }
@@ -94,12 +108,17 @@ func (c *class) isA(other *class) (is, known bool) {
 	if slices.Contains(c.mro, other) {
 		return true, true
 	}
+	if other.isAbstract() {
+		return c.abstractIs(c.name, other)
+	}
 	return false, c.known() || c.make != nil && other.make != nil
 }
 
 // execClass executes a class statement.
 func (r *Run) execClass(s *pysource.Class) {
 	var bases []value
+	var meta *class
+	var named map[string]value
 	opaque := ""
 	for _, b := range s.Bases {
 		v := r.eval(b.Value)
@@ -107,10 +126,16 @@ func (r *Run) execClass(s *pysource.Class) {
 		case r.raised != nil:
 			return
 		case b.Name == "metaclass":
-			if k, ok := v.(*class); !ok || k.name != "ABCMeta" {
+			k, ok := v.(*class)
+			if !ok || k.name != "ABCMeta" {
 				opaque = "its metaclass is not known"
 			}
+			meta = k
 		case b.Name != "":
+			if named == nil {
+				named = map[string]value{}
+			}
+			named[b.Name] = v
 		case b.Star != "":
 			bases = append(bases, unknownf("bases"))
 		default:
@@ -124,6 +149,9 @@ func (r *Run) execClass(s *pysource.Class) {
 	if opaque != "" {
 		c.opaque = opaque
 	}
+	if meta != nil {
+		c.meta = meta
+	}
 	c.attrs.put("__module__", mod)
 	c.attrs.put("__name__", s.Name)
 	c.attrs.put("__qualname__", s.Name)
@@ -136,8 +164,12 @@ func (r *Run) execClass(s *pysource.Class) {
 	for _, name := range c.attrs.order {
 		c.adopt(c.attrs.m[name], f)
 	}
-	r.subclassHook(c)
-	v := r.decorate(c, s.Decorators)
+	made := r.makeByMeta(c, named)
+	r.subclassHook(c, named, slices.ContainsFunc(s.Bases, func(b pysource.Arg) bool { return b.Star != "" }))
+	if r.raised != nil {
+		return
+	}
+	v := r.decorate(made, s.Decorators)
 	if r.raised == nil {
 		r.assignName(s.Name, v)
 	}
@@ -152,6 +184,7 @@ func (c *class) adopt(v value, body *frame) {
 		}
 	case *property:
 		c.adopt(v.get, body)
+		c.adopt(v.set, body)
 	case *staticMethod:
 		c.adopt(v.fn, body)
 	case *classMethod:
@@ -160,14 +193,14 @@ func (c *class) adopt(v value, body *frame) {
 }
 
 // subclassHook calls __init_subclass__ of a base.
-func (r *Run) subclassHook(c *class) {
+func (r *Run) subclassHook(c *class, named map[string]value, open bool) {
 	for _, k := range c.mro[1:] {
 		if v, ok := k.attrs.get("__init_subclass__"); ok {
 			if m, ok := v.(*classMethod); ok {
 				v = m.fn
 			}
 			if f, ok := v.(*function); ok {
-				r.call(f, &args{pos: []value{c}, open: true})
+				r.call(f, &args{pos: []value{c}, kw: named, open: open})
 				if r.raised != nil && !r.expected(r.raised) {
 					r.raised = nil
 				}
@@ -208,6 +241,17 @@ func keepsClass(v, decorator value) bool {
 
 // instantiate calls a class.
 func (r *Run) instantiate(c *class, a *args) value {
+	if c.meta != nil {
+		f, _ := c.meta.find("__call__")
+		if g, own := f.(*function); own {
+			return r.call(&method{self: c, fn: g}, a)
+		}
+	}
+	return r.newInstance(c, a)
+}
+
+// newInstance is type.__call__.
+func (r *Run) newInstance(c *class, a *args) value {
 	if v, ok := c.find("__new__"); ok && c.make == nil {
 		if _, plain := v.(*builtin); !plain {
 			return r.callNew(c, v, a)
@@ -248,6 +292,11 @@ func (r *Run) initialize(i *instance, a *args) {
 		defer r.lazyModule(i, a)
 	}
 	v, ok := i.of.find("__init__")
+	if i.of.named {
+		for _, k := range sortedKeys(a.kw) {
+			r.set(i.attrs, k, a.kw[k])
+		}
+	}
 	if !ok {
 		return
 	}
@@ -267,7 +316,12 @@ func (r *Run) classAttr(c *class, name string) value {
 	case "__mro__", "__subclasses__", "__annotations__":
 		return unknownf("%s of a class", name)
 	case "__dict__":
-		return unknownf("__dict__ of a class")
+		if c.def == nil || !c.known() || c.attrs.open != "" {
+			return unknownf("__dict__ of a class")
+		}
+		d := r.classDict(c)
+		d.open = true // the reduction leaves attributes out
+		return d
 	case "__bases__":
 		return &tuple{items: c.bases}
 	case "mro":
@@ -283,6 +337,9 @@ func (r *Run) classAttr(c *class, name string) value {
 		return c.name
 	}
 	v, ok := c.find(name)
+	if m := c.unbound(name); m != nil {
+		v, ok = m, true
+	}
 	r.readsAttr(c, name)
 	switch v := v.(type) {
 	case *classMethod:
@@ -295,6 +352,13 @@ func (r *Run) classAttr(c *class, name string) value {
 	if ok {
 		return v
 	}
+	if name == "register" && c.known() {
+		return &builtin{"abc.ABCMeta.register", func(_ *Run, a *args) value {
+			c.virtual = true
+			v, _ := a.get(0, "subclass")
+			return v
+		}}
+	}
 	if strings.HasPrefix(name, "__") || name == "register" || !c.known() || c.make != nil || c.attrs.open != "" {
 		return unknownf("%s of the class %s", name, c.name)
 	}
@@ -304,10 +368,18 @@ func (r *Run) classAttr(c *class, name string) value {
 
 // instanceAttr returns an attribute of an instance.
 func (r *Run) instanceAttr(i *instance, name string) value {
+	if f, ok := i.of.find("__getattribute__"); ok && r.frame.self != value(i) {
+		if g, isFunc := f.(*function); isFunc {
+			return r.call(&method{self: i, fn: g}, &args{pos: []value{name}})
+		}
+	}
 	cv, onClass := i.of.find(name)
 	r.readsAttr(i.of, name)
 	if p, ok := cv.(*property); ok {
 		return r.call(p.get, &args{pos: []value{i}})
+	}
+	if !onClass {
+		name = unmangled(i.of, name)
 	}
 	v, ok := i.attrs.get(name)
 	if i.exc == nil || name != "args" { // which nothing sets anew
@@ -321,6 +393,8 @@ func (r *Run) instanceAttr(i *instance, name string) value {
 		if onClass {
 			return &method{self: i, fn: v}
 		}
+	case *unboundMethod:
+		return &method{self: i, fn: v}
 	case *classMethod:
 		return &method{self: i.of, fn: v.fn}
 	case *staticMethod:
@@ -342,6 +416,13 @@ func (r *Run) instanceAttr(i *instance, name string) value {
 		if i.exc != nil {
 			return &tuple{items: i.exc.args}
 		}
+	case "code":
+		if i.exc != nil && i.of.builtinBase() == "SystemExit" {
+			if len(i.exc.args) == 1 {
+				return i.exc.args[0]
+			}
+			return nil
+		}
 	case "msg":
 		if i.exc != nil && len(i.exc.args) > 0 {
 			return i.exc.args[0]
@@ -349,16 +430,30 @@ func (r *Run) instanceAttr(i *instance, name string) value {
 	case "__traceback__", "__cause__", "__context__":
 		return unknownf("a traceback")
 	}
-	if i.payload != nil {
+	get, ok := i.of.find("__getattr__")
+	if _, known := methods[typeName(i.payload)+"."+name]; i.payload != nil && (known || !ok) {
 		return r.getattr(i.payload, name)
 	}
-	if get, ok := i.of.find("__getattr__"); ok {
+	if ok {
 		return r.call(get, &args{pos: []value{i, name}})
 	}
 	if r.lacksAttribute(i, name) {
 		r.guess("AttributeError", "'"+i.of.name+"' object has no attribute '"+name+"'")
 	}
 	return unknownf("%s of an object of %s", name, i.of.name)
+}
+
+// unmangled returns a private name as the body of its class writes it: `__name` for `_Class__name`.
+func unmangled(c *class, name string) string {
+	if !strings.HasPrefix(name, "_") {
+		return name
+	}
+	for _, k := range c.mro {
+		if rest, ok := strings.CutPrefix(name, "_"+strings.TrimLeft(k.name, "_")+"__"); ok && rest != "" && !strings.HasSuffix(rest, "__") {
+			return "__" + rest
+		}
+	}
+	return name
 }
 
 // lacksAttribute reports whether an object has no attribute of a name, as far as its class and its source tell.

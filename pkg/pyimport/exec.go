@@ -186,11 +186,19 @@ func (r *Run) execFor(s *pysource.For) flow {
 		return next
 	}
 	items, more := r.iterate(v)
-	for _, item := range items {
+	left := r.left(v, items)
+	for i := 0; i < len(items); i++ {
+		if left != nil { // the body may read from the iterator, too
+			if items = left.items; len(items) == 0 {
+				break
+			}
+			r.change(left)
+			left.items, i = items[1:], 0
+		}
 		if !r.step() {
 			return next
 		}
-		r.assign(s.Target, item)
+		r.assign(s.Target, items[i])
 		partial := r.frame.partial
 		switch r.block(s.Body) {
 		case breaks:

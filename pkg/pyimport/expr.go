@@ -450,7 +450,7 @@ func (r *Run) comprehension(x *pysource.Comprehension) value {
 		return unknownf("not evaluated")
 	}
 	if c.why != "" && x.Kind != ":" {
-		return &list{mark: r.born(), items: nil, open: true}
+		return &list{mark: r.born(), items: nil, open: true, once: x.Kind == "("}
 	}
 	switch x.Kind {
 	case "{":
@@ -463,7 +463,7 @@ func (r *Run) comprehension(x *pysource.Comprehension) value {
 		d.open = d.open || c.why != ""
 		return d
 	}
-	return &list{mark: r.born(), items: c.items, held: r.newHeld()}
+	return &list{mark: r.born(), items: c.items, held: r.newHeld(), once: x.Kind == "("}
 }
 
 // comp is a comprehension that is evaluated.

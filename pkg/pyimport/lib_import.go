@@ -162,6 +162,9 @@ func importModule(r *Run, a *args) value {
 	}
 	pkg, _ := a.text(1, "package")
 	full, ok := r.relativeName(name, pkg)
+	if p, given := a.get(1, "package"); !ok && strings.HasPrefix(name, ".") && (!given || p == nil) {
+		r.guess("TypeError", "the 'package' argument is required to perform a relative import for "+quote(name))
+	}
 	if !ok {
 		return unknownf("a module")
 	}

@@ -1,7 +1,6 @@
 package pyimport
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -59,16 +58,31 @@ func init() {
 		"is_python_build": func(*Run, *args) value { return false },
 	})
 	functions("struct _struct", map[string]func(*Run, *args) value{"calcsize": func(_ *Run, a *args) value {
-		if t, ok := a.text(0, ""); ok && t == "P" {
-			return int64(8)
+		t, _ := a.text(0, "")
+		if t = strings.TrimPrefix(t, "@"); len(t) == 1 {
+			for _, size := range []struct {
+				of string
+				n  int64
+			}{{"cbB?x", 1}, {"hH", 2}, {"iIf", 4}, {"lLqQnNPd", 8}} {
+				if strings.Contains(size.of, t) {
+					return size.n
+				}
+			}
 		}
 		return unknownf("a size")
 	}})
 	functions("functools _functools", map[string]func(*Run, *args) value{"reduce": reduce})
 	functions("functools", map[string]func(*Run, *args) value{
 		"lru_cache": decoratorMaker, "cache": identity, "wraps": wraps,
-		"total_ordering": identity, "update_wrapper": identity,
-		"cached_property": func(_ *Run, a *args) value { v, _ := a.get(0, ""); return &property{v} },
+		"update_wrapper": identity,
+		"total_ordering": func(_ *Run, a *args) value {
+			v, _ := a.get(0, "cls")
+			if c, ok := v.(*class); ok {
+				c.total = true
+			}
+			return v
+		},
+		"cached_property": func(_ *Run, a *args) value { v, _ := a.get(0, ""); return &property{get: v} },
 		"partial": func(_ *Run, a *args) value {
 			f, _ := a.get(0, "")
 			given := *a
@@ -85,7 +99,10 @@ func init() {
 	functions("abc", map[string]func(*Run, *args) value{"abstractmethod": identity})
 	functions("dataclasses", map[string]func(*Run, *args) value{"dataclass": dataclass, "field": notKnown("field")})
 	classModel("contextlib", "suppress", func(_ *Run, _ *class, a *args) value { return &suppressor{&tuple{items: a.pos}} })
-	classModel("contextlib", "nullcontext", func(*Run, *class, *args) value { return &quietContext{} })
+	classModel("contextlib", "nullcontext", func(_ *Run, _ *class, a *args) value {
+		v, _ := a.get(0, "enter_result")
+		return &quietContext{as: v}
+	})
 	functions("contextlib", map[string]func(*Run, *args) value{"contextmanager": contextManager})
 	functions("warnings", map[string]func(*Run, *args) value{
 		"warn": nothing, "filterwarnings": nothing, "simplefilter": nothing, "warn_explicit": nothing, "resetwarnings": nothing,
@@ -102,19 +119,47 @@ func init() {
 	functions("_thread threading", map[string]func(*Run, *args) value{
 		"Lock": quiet, "RLock": quiet, "Condition": notKnown("Condition"), "allocate_lock": quiet,
 	})
+	for name, of := range map[string]string{"FunctionType": "function", "LambdaType": "function", "GeneratorType": "generator", "MethodType": "method", "NoneType": "NoneType"} {
+		addModel("types", name, func(r *Run) value { return r.typeClass(of) })
+	}
 	addModel("types", "ModuleType", func(r *Run) value { return r.moduleType() })
-	functions("re", map[string]func(*Run, *args) value{
-		"compile": func(_ *Run, a *args) value { return newPattern(a, true) },
-		"match":   reFunc("match"), "search": reFunc("search"), "fullmatch": reFunc("fullmatch"), "sub": reFunc("sub"),
-		"findall": notKnown("findall"), "split": notKnown("split"), "finditer": notKnown("finditer"),
-		"escape": notKnown("escape"), "subn": notKnown("subn"),
+	addModel("types", "SimpleNamespace", func(r *Run) value {
+		return r.plainClass("SimpleNamespace", "types", func(r *Run, i *instance, a *args) {
+			for _, k := range sortedKeys(a.kw) {
+				r.set(i.attrs, k, a.kw[k])
+			}
+			if len(a.pos) > 0 || a.open {
+				r.openUp(i.attrs, "arguments")
+			}
+		})
 	})
+	for _, mod := range []string{"threading", "_thread", "_threading_local"} {
+		addModel(mod, map[bool]string{true: "_local", false: "local"}[mod == "_thread"], func(r *Run) value {
+			return r.plainClass("local", "_thread", func(*Run, *instance, *args) {})
+		})
+	}
+	functions("ast", map[string]func(*Run, *args) value{"literal_eval": literalEval})
 	functions("copy", map[string]func(*Run, *args) value{"copy": copyOf})
 	functions("atexit", map[string]func(*Run, *args) value{"register": identity})
 	functions("logging", map[string]func(*Run, *args) value{
 		"getLogger": notKnown("getLogger"), "debug": nothing, "info": nothing, "warning": nothing, "error": nothing,
 		"exception": nothing, "log": nothing, "basicConfig": nothing,
 	})
+}
+
+// plainClass is a class whose objects have the attributes that the program sets.
+func (r *Run) plainClass(name, mod string, init func(r *Run, i *instance, a *args)) value {
+	if c, ok := r.classes[mod+"."+name]; ok {
+		return c
+	}
+	c := r.newClass(name, mod, nil)
+	c.make = func(r *Run, k *class, a *args) value {
+		i := &instance{of: k, attrs: r.newNames()}
+		init(r, i, a)
+		return i
+	}
+	r.classes[mod+"."+name] = c
+	return c
 }
 
 // buildVars imports the module of the standard library with the variables of the
@@ -231,6 +276,7 @@ func dataclass(r *Run, a *args) value {
 		if c.opaque == "" {
 			c.opaque = "a dataclass"
 		}
+		c.named = !c.has("__init__") && !c.has("__post_init__")
 		eq, given := a.kw["eq"]
 		frozen, unsafe := a.kw["frozen"], a.kw["unsafe_hash"]
 		c.unhashable = !a.open && (!given || eq == true) && (frozen == nil || frozen == false) && (unsafe == nil || unsafe == false) && !c.has("__hash__")
@@ -329,210 +375,6 @@ func (a *args) with(b *args) *args {
 		c.kw[k] = v
 	}
 	return c
-}
-
-// pattern is a re.Pattern that Go's syntax has, too.
-type pattern struct{ of *regexp.Regexp }
-
-func (*pattern) typeName() string { return "re.Pattern" }
-
-func (p *pattern) attr(_ *Run, name string) (value, bool) {
-	switch name {
-	case "match", "search", "fullmatch", "sub":
-		return &builtin{"re.Pattern." + name, func(_ *Run, a *args) value { return p.apply(name, a) }}, true
-	}
-	return nil, false
-}
-
-// regexFlags are the flags of re by their names, with those of Go's syntax: "?" for a flag
-// that it lacks, "x" for one that [withFlags] applies (Lib/re/__init__.py).
-var regexFlags = []struct {
-	names string
-	bit   int64
-	flag  string
-}{
-	{"T TEMPLATE", 1, "?"},
-	{"I IGNORECASE", 2, "i"},
-	{"L LOCALE", 4, "?"},
-	{"M MULTILINE", 8, "m"},
-	{"S DOTALL", 16, "s"},
-	{"U UNICODE", 32, ""},
-	{"X VERBOSE", 64, "x"},
-	{"DEBUG", 128, "?"},
-	{"A ASCII", 256, "?"},
-}
-
-// presetFlags sets the names that re has by enum.global_enum, or by an update of its globals.
-func (r *Run) presetFlags(m *module) {
-	if m.name != "re" {
-		return
-	}
-	for _, f := range regexFlags {
-		for _, name := range strings.Fields(f.names) {
-			if v, ok := m.names.get(name); !ok || isUnknown(v) {
-				m.names.put(name, f.bit)
-			}
-		}
-	}
-}
-
-// maxPattern is the length of a regular expression that is compiled, in bytes.
-const maxPattern = 500
-
-// newPattern compiles the first argument, with flags as the second if there may be some.
-func newPattern(a *args, flags bool) value {
-	t, ok := a.text(0, "pattern")
-	if !ok || len(t) > maxPattern || a.open || !flags && len(a.pos)+len(a.kw) > 1 || strings.Contains(t, "(?") && !strings.Contains(t, "(?P<") {
-		return unknownf("a pattern")
-	}
-	if f, ok := a.get(1, "flags"); ok {
-		bits, known := f.(int64)
-		if t, ok = withFlags(t, bits); !known || !ok {
-			return unknownf("a pattern")
-		}
-	}
-	re, err := regexp.Compile(t)
-	if err != nil {
-		return unknownf("a pattern")
-	}
-	return &pattern{re}
-}
-
-// withFlags returns a pattern with flags of re in Go's syntax; ok is false if that has not all.
-func withFlags(t string, bits int64) (pattern string, ok bool) {
-	flags := ""
-	for _, f := range regexFlags {
-		switch {
-		case bits&f.bit == 0:
-		case f.flag == "?":
-			return "", false
-		case f.flag == "x":
-			t = terse(t)
-		default:
-			flags += f.flag
-		}
-	}
-	if flags != "" {
-		t = "(?" + flags + ")" + t
-	}
-	return t, true
-}
-
-// terse returns a pattern of re.VERBOSE without its blanks and comments: those that neither
-// follow a backslash nor stand in a class.
-func terse(t string) string {
-	var b strings.Builder
-	class := false
-	for i := 0; i < len(t); i++ {
-		switch c := t[i]; {
-		case c == '\\' && i+1 < len(t):
-			b.WriteString(t[i : i+2])
-			i++
-		case !class && strings.IndexByte(" \t\n\r\f\v", c) >= 0:
-		case !class && c == '#':
-			for i+1 < len(t) && t[i+1] != '\n' {
-				i++
-			}
-		default:
-			class = c == '[' || class && c != ']'
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
-
-func reFunc(name string) func(*Run, *args) value {
-	return func(_ *Run, a *args) value {
-		if len(a.pos) < 2 || name == "sub" && len(a.pos) != 3 || name != "sub" && len(a.pos) != 2 {
-			return unknownf("a match")
-		}
-		p, ok := newPattern(&args{pos: a.pos[:1], kw: a.kw}, false).(*pattern)
-		if !ok {
-			return unknownf("a match")
-		}
-		return p.apply(name, &args{pos: a.pos[1:]})
-	}
-}
-
-func (p *pattern) apply(name string, a *args) value {
-	if name == "sub" {
-		to, ok1 := a.text(0, "repl")
-		s, ok2 := a.text(1, "string")
-		if !ok1 || !ok2 || strings.ContainsAny(to, `\$`) || len(a.pos) > 2 || len(s)*(len(to)+1) > maxText {
-			return unknownf("a text")
-		}
-		return p.of.ReplaceAllString(s, to)
-	}
-	s, ok := a.text(0, "string")
-	if !ok || len(a.pos) > 1 {
-		return unknownf("a match")
-	}
-	i := p.of.FindStringSubmatchIndex(s)
-	if i == nil || name == "match" && i[0] != 0 || name == "fullmatch" && (i[0] != 0 || i[1] != len(s)) {
-		if name != "search" && i != nil {
-			return unknownf("a match")
-		}
-		return nil
-	}
-	return &match{p, s, i}
-}
-
-// match is a re.Match.
-type match struct {
-	of    *pattern
-	text  string
-	index []int
-}
-
-func (*match) typeName() string { return "re.Match" }
-
-func (m *match) group(v value) value {
-	n := -1
-	switch v := v.(type) {
-	case int64:
-		if v >= 0 && v < int64(len(m.index)/2) {
-			n = int(v)
-		}
-	case string:
-		n = m.of.of.SubexpIndex(v)
-	}
-	if n < 0 {
-		return unknownf("a group")
-	}
-	if m.index[2*n] < 0 {
-		return nil
-	}
-	return m.text[m.index[2*n]:m.index[2*n+1]]
-}
-
-func (m *match) item(_ *Run, index value) value { return m.group(index) }
-
-func (m *match) attr(_ *Run, name string) (value, bool) {
-	switch name {
-	case "group":
-		return &builtin{"group", func(_ *Run, a *args) value {
-			switch len(a.pos) {
-			case 0:
-				return m.group(int64(0))
-			case 1:
-				return m.group(a.pos[0])
-			}
-			t := &tuple{}
-			for _, v := range a.pos {
-				t.items = append(t.items, m.group(v))
-			}
-			return t
-		}}, true
-	case "groups":
-		return &builtin{"groups", func(*Run, *args) value {
-			t := &tuple{}
-			for i := 1; i < len(m.index)/2; i++ {
-				t.items = append(t.items, m.group(int64(i)))
-			}
-			return t
-		}}, true
-	}
-	return nil, false
 }
 
 // reduce is functools.reduce.

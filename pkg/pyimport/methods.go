@@ -21,7 +21,7 @@ func define(prefix string, table map[string]func(*Run, *args) value) {
 func init() {
 	define("str.", stringMethods)
 	define("list.", listMethods)
-	define("tuple.", map[string]func(*Run, *args) value{"index": indexOf, "count": notKnown("count")})
+	define("tuple.", map[string]func(*Run, *args) value{"index": indexOf, "count": countOf})
 	define("dict.", dictMethods)
 	define("set.", setMethods)
 	define("bytes.", map[string]func(*Run, *args) value{"decode": decode})
@@ -128,6 +128,33 @@ var stringMethods = map[string]func(*Run, *args) value{
 		return strings.ToUpper(s[:min(1, len(s))]) + strings.ToLower(s[min(1, len(s)):])
 	}),
 	"title": notKnown("title"),
+	"isalpha": onText(func(s string, _ *args) value {
+		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsLetter(c) }) < 0
+	}),
+	"isalnum": onText(func(s string, _ *args) value {
+		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsNumber(c) }) < 0
+	}),
+	"isspace": onText(func(s string, _ *args) value { return s != "" && strings.TrimSpace(s) == "" }),
+	"isnumeric": onText(func(s string, _ *args) value {
+		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsNumber(c) }) < 0
+	}),
+	"isdecimal": onText(func(s string, _ *args) value {
+		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsDigit(c) }) < 0
+	}),
+	"ljust": padded('<'),
+	"rjust": padded('>'),
+	"zfill": onText(func(s string, a *args) value {
+		n, _ := a.get(0, "")
+		width, ok := n.(int64)
+		if !ok || width > maxWidth {
+			return unknownf("a text")
+		}
+		sign := ""
+		if s != "" && (s[0] == '-' || s[0] == '+') {
+			sign, s = s[:1], s[1:]
+		}
+		return spec{fill: '0', align: '=', width: int(width)}.pad(sign, s)
+	}),
 	"isdigit": onText(func(s string, _ *args) value {
 		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsDigit(c) }) < 0
 	}),
@@ -230,6 +257,22 @@ var stringMethods = map[string]func(*Run, *args) value{
 	},
 }
 
+// padded makes str.ljust or rjust.
+func padded(align byte) func(*Run, *args) value {
+	return onText(func(s string, a *args) value {
+		n, _ := a.get(0, "")
+		width, ok := n.(int64)
+		fill := " "
+		if f, given := a.get(1, ""); given {
+			fill, _ = f.(string)
+		}
+		if c := []rune(fill); ok && len(c) == 1 && width <= maxWidth {
+			return spec{fill: c[0], align: align, width: int(width)}.pad("", s)
+		}
+		return unknownf("a text")
+	})
+}
+
 func find(s string, a *args, index func(s, sub string) int) value {
 	t, ok := a.text(0, "")
 	if !ok || len(a.pos) > 1 {
@@ -322,10 +365,14 @@ func (r *Run) format(s string, v value) value {
 			}
 			item, items = items[0], items[1:]
 		}
-		if !strings.ContainsRune("%srdi", rune(s[i])) || b.Len() > maxText {
+		flags := s[i:]
+		for i < len(s) && strings.IndexByte("-+ #0123456789.", s[i]) >= 0 {
+			i++
+		}
+		if flags = flags[:len(flags)-len(s[i:])]; i == len(s) || !strings.ContainsRune("%srdixXof", rune(s[i])) || b.Len() > maxText {
 			return beginning(&b)
 		}
-		if !r.formatOne(&b, s[i], item) {
+		if !r.formatOne(&b, flags, s[i], item) {
 			b.WriteString("…")
 			whole = false
 		}
@@ -341,8 +388,14 @@ func beginning(b *strings.Builder) value {
 	return &unknown{why: "a formatted text", text: part(b.String())}
 }
 
-func (r *Run) formatOne(b *strings.Builder, verb byte, item value) bool {
+func (r *Run) formatOne(b *strings.Builder, flags string, verb byte, item value) bool {
 	t, ok := "", false
+	if flags != "" || strings.IndexByte("xXof", verb) >= 0 {
+		if t, ok = r.formatFlags(flags, verb, item); ok {
+			b.WriteString(t)
+		}
+		return ok
+	}
 	switch verb {
 	case '%':
 		t, ok = "%", true
@@ -362,7 +415,60 @@ func (r *Run) formatOne(b *strings.Builder, verb byte, item value) bool {
 	return ok
 }
 
-// formatBraces is str.format, without formats of fields.
+// formatFlags formats a value as the % operator does with flags, a width or a precision.
+func (r *Run) formatFlags(flags string, verb byte, item value) (string, bool) {
+	rest := strings.TrimLeft(flags, "-+ #0")
+	align, sign, zero := "", "", ""
+	for _, c := range flags[:len(flags)-len(rest)] {
+		switch c {
+		case '-':
+			align = "<"
+		case '0':
+			zero = "0"
+		case '#':
+			return "", false
+		default:
+			sign = string(c)
+		}
+	}
+	var v value
+	switch verb {
+	case 's', 'r':
+		t, ok := r.str(item)
+		if verb == 'r' {
+			t, ok = r.repr(item)
+		}
+		if !ok || sign != "" {
+			return "", false
+		}
+		if v, zero = t, ""; align == "" {
+			align = ">"
+		}
+	case 'd', 'i':
+		verb, v = 'd', item
+		if strings.Contains(rest, ".") {
+			return "", false
+		}
+	case 'f':
+		n, ok := number(item)
+		if !ok {
+			return "", false
+		}
+		v = n
+	default:
+		v = item
+	}
+	if align != "" {
+		zero = ""
+	}
+	kind := string(verb)
+	if verb == 'r' {
+		kind = "s"
+	}
+	return r.formatted(v, align+sign+zero+rest+kind)
+}
+
+// formatBraces is str.format.
 func (r *Run) formatBraces(s string, a *args) value {
 	var b strings.Builder
 	auto, whole := 1, true
@@ -381,8 +487,11 @@ func (r *Run) formatBraces(s string, a *args) value {
 		if end < 0 {
 			return unknownf("a formatted text")
 		}
-		field := strings.TrimSuffix(s[i+1:i+end], "!s")
-		i += end
+		field, spec, _ := strings.Cut(s[i+1:i+end], ":")
+		field, repr := strings.CutSuffix(strings.TrimSuffix(field, "!s"), "!r")
+		if i += end; strings.ContainsAny(spec, "{") {
+			return unknownf("a formatted text")
+		}
 		var v value
 		ok := false
 		if field == "" {
@@ -397,7 +506,13 @@ func (r *Run) formatBraces(s string, a *args) value {
 				v = r.getattr(v, rest)
 			}
 		}
-		t, known := r.str(v)
+		if repr && ok {
+			var text string
+			if text, ok = r.repr(v); ok {
+				v = text
+			}
+		}
+		t, known := r.formatted(v, spec)
 		if b.Len()+len(t) > maxText {
 			return unknownf("a formatted text")
 		}
@@ -502,7 +617,11 @@ var listMethods = map[string]func(*Run, *args) value{
 		return v
 	}),
 	"clear": onList(func(_ *Run, l *list, _ *args) value { l.items, l.open = nil, false; return nil }),
-	"sort":  onList(func(r *Run, l *list, a *args) value { l.items, l.open = r.sorted(l.items, a, l.open); return nil }),
+	"sort": onList(func(r *Run, l *list, a *args) value {
+		l.items, l.open = r.sorted(l.items, a, l.open)
+		l.mixed = l.mixed || l.open
+		return nil
+	}),
 	"reverse": onList(func(_ *Run, l *list, _ *args) value {
 		l.items = slices.Clone(l.items)
 		slices.Reverse(l.items)
@@ -513,6 +632,26 @@ var listMethods = map[string]func(*Run, *args) value{
 		return &list{mark: r.born(), items: items, open: more != ""}
 	},
 	"index": indexOf,
+	"count": countOf,
+}
+
+func countOf(r *Run, a *args) value {
+	v, _ := a.get(1, "")
+	items, more := r.iterate(a.pos[0])
+	n := int64(0)
+	for _, item := range items {
+		eq, known := r.equal(item, v)
+		if !known {
+			return unknownf("a count")
+		}
+		if eq {
+			n++
+		}
+	}
+	if more != "" {
+		return unknownf("a count")
+	}
+	return n
 }
 
 func indexOf(r *Run, a *args) value {
@@ -652,6 +791,34 @@ var dictMethods = map[string]func(*Run, *args) value{
 		r.update(c, d)
 		return c
 	}),
+	"popitem": onDict(func(r *Run, d *dict, a *args) value {
+		n := len(d.pairs)
+		if d.open || a.open {
+			return unknownf("an item of a dict")
+		}
+		if n == 0 {
+			r.guess("KeyError", "'popitem(): dictionary is empty'")
+			return unknownf("an item of a dict")
+		}
+		p := d.pairs[n-1]
+		if last, given := a.get(0, "last"); given && last == false {
+			p = d.pairs[0]
+		}
+		r.unsetKey(d, p.key)
+		return &tuple{items: []value{p.key, p.value}}
+	}),
+	"move_to_end": onDict(func(r *Run, d *dict, a *args) value {
+		key, _ := a.get(0, "key")
+		v, ok, _ := d.get(key)
+		if last, given := a.get(1, "last"); !ok || given && last != true {
+			r.change(d)
+			d.open = true
+			return nil
+		}
+		r.unsetKey(d, key)
+		r.setKey(d, key, v)
+		return nil
+	}),
 	"clear": onDict(func(r *Run, d *dict, _ *args) value {
 		r.change(d)
 		d.pairs, d.open = nil, false
@@ -727,6 +894,27 @@ var setMethods = map[string]func(*Run, *args) value{
 		other, _ := a.get(0, "")
 		s.items = slices.DeleteFunc(slices.Clone(s.items), func(v value) bool { eq, _ := r.equal(v, other); return eq })
 	}),
+	"remove": onSet(func(r *Run, s *set, a *args) {
+		other, _ := a.get(0, "")
+		n := len(s.items)
+		s.items = slices.DeleteFunc(slices.Clone(s.items), func(v value) bool { eq, _ := r.equal(v, other); return eq })
+		if t, known := repr(other); n == len(s.items) && !s.open && known {
+			r.guess("KeyError", t)
+		}
+	}),
+	"clear":        onSet(func(_ *Run, s *set, _ *args) { s.items, s.open = nil, false }),
+	"difference":   setMethod("-"),
+	"intersection": setMethod("&"),
+	"issubset":     setRelation("<="),
+	"issuperset":   setRelation(">="),
+	"isdisjoint": func(r *Run, a *args) value {
+		v := setMethod("&")(r, a)
+		if s, ok := v.(*set); ok && !s.open {
+			return len(s.items) == 0
+		}
+		return unknownf("a comparison")
+	},
+	"copy": func(r *Run, a *args) value { items, more := r.iterate(a.pos[0]); return r.newSet(items, more != "") },
 	"union": func(r *Run, a *args) value {
 		s := r.newSet(nil, a.open)
 		for _, v := range a.pos {
@@ -735,6 +923,31 @@ var setMethods = map[string]func(*Run, *args) value{
 		}
 		return s
 	},
+}
+
+// setMethod makes a method of sets from an operator, whose right operand may be any iterable.
+func setMethod(op string) func(*Run, *args) value {
+	return func(r *Run, a *args) value {
+		var v value = a.pos[0]
+		for _, other := range a.pos[1:] {
+			items, more := r.iterate(other)
+			v = r.binary(op, v, r.newSet(items, more != ""))
+		}
+		return v
+	}
+}
+
+// setRelation makes a method of sets from a comparison.
+func setRelation(op string) func(*Run, *args) value {
+	return func(r *Run, a *args) value {
+		if len(a.pos) == 2 {
+			items, more := r.iterate(a.pos[1])
+			if is, known := r.relation(op, a.pos[0], r.newSet(items, more != "")); known {
+				return is
+			}
+		}
+		return unknownf("a comparison")
+	}
 }
 
 var environMethods = map[string]func(*Run, *args) value{

@@ -57,6 +57,8 @@ func (r *Run) getattr(v value, name string) value {
 		return r.functionAttr(v, name)
 	case *super:
 		return r.superAttr(v, name)
+	case *property:
+		return v.attr(name)
 	case object:
 		if w, ok := v.attr(r, name); ok {
 			return w
@@ -69,6 +71,13 @@ func (r *Run) getattr(v value, name string) value {
 	}
 	if name == "__class__" {
 		return r.typeOf(v)
+	}
+	if v == nil && !strings.HasPrefix(name, "__") {
+		r.guess("AttributeError", "'NoneType' object has no attribute '"+name+"'")
+		return unknownf("%s of None", name)
+	}
+	if w, ok := r.extraAttr(v, name); ok {
+		return w
 	}
 	if m, ok := methods[typeName(v)+"."+name]; ok {
 		r.reads(v)
@@ -147,7 +156,15 @@ func (r *Run) superAttr(s *super, name string) value {
 			continue
 		}
 		switch v := v.(type) {
-		case *function, *builtin:
+		case *builtin:
+			if name == "__new__" {
+				return v
+			}
+			return &method{self: s.self, fn: v}
+		case *function:
+			if name == "__new__" { // a static method without a decorator
+				return v
+			}
 			return &method{self: s.self, fn: v}
 		case *staticMethod:
 			return v.fn
@@ -158,7 +175,23 @@ func (r *Run) superAttr(s *super, name string) value {
 		}
 		return v
 	}
-	if name == "__init__" {
+	if inst, ok := s.self.(*instance); ok && inst.payload != nil {
+		if fn := methodOf(typeName(inst.payload), name); fn != nil {
+			return &method{self: inst.payload, fn: fn}
+		}
+	}
+	switch name {
+	case "__call__":
+		if c, ok := s.self.(*class); ok {
+			return &builtin{"type.__call__", func(r *Run, a *args) value { return r.newInstance(c, a) }}
+		}
+	case "__new__":
+		return &builtin{"object.__new__", newObject}
+	case "__setattr__":
+		return &method{self: s.self, fn: &builtin{"object.__setattr__", setRaw}}
+	case "__getattribute__":
+		return &method{self: s.self, fn: &builtin{"object.__getattribute__", getRaw}}
+	case "__init__":
 		return &builtin{"object.__init__", func(r *Run, a *args) value {
 			if inst, ok := s.self.(*instance); ok {
 				r.initialText(inst, a)
@@ -174,6 +207,28 @@ func (r *Run) superAttr(s *super, name string) value {
 
 // initialText sets the text of an exception from the arguments of its base's __init__.
 func (r *Run) initialText(i *instance, a *args) {
+	switch p := i.payload.(type) {
+	case *dict:
+		for _, v := range a.pos {
+			r.update(p, v)
+		}
+		for _, k := range sortedKeys(a.kw) {
+			r.setKey(p, k, a.kw[k])
+		}
+		p.open = p.open || a.open
+		return
+	case *list:
+		if v, ok := a.get(0, ""); ok {
+			r.extend(p, v)
+		}
+		return
+	case *set:
+		if len(a.pos) > 0 {
+			r.change(p)
+			p.open = true
+		}
+		return
+	}
 	if i.exc == nil {
 		if i.of.make != nil || !i.of.known() {
 			r.openUp(i.attrs, "its base's __init__")
@@ -200,12 +255,23 @@ func (r *Run) setattr(v value, name string, w value) {
 		r.set(v.attrs, name, w)
 	case *instance:
 		if cv, ok := v.of.find(name); ok {
-			if _, isProperty := cv.(*property); isProperty {
+			if p, isProperty := cv.(*property); isProperty {
+				if p.set != nil {
+					r.call(p.set, &args{pos: []value{v, w}})
+				}
 				return
 			}
 		}
 		if f, ok := v.of.find("__setattr__"); ok {
 			if g, isFunc := f.(*function); isFunc && r.frame.self != value(v) {
+				if g.leftOut() {
+					r.openUp(v.attrs, "its __setattr__")
+					if d, ok := v.payload.(*dict); ok {
+						r.change(d)
+						d.open = true
+					}
+					return
+				}
 				r.call(&method{self: v, fn: g}, &args{pos: []value{name, w}})
 				return
 			}
@@ -239,11 +305,43 @@ func (r *Run) typeOf(v value) value {
 		return w
 	case *module:
 		return r.moduleType()
+	case *tuple:
+		if v.of != nil {
+			return v.of
+		}
+	case *list:
+		if v.of != nil {
+			return v.of
+		}
+	case *dict:
+		if v.of != nil {
+			return v.of
+		}
 	}
 	if w, ok := r.builtins.get(typeName(v)); ok {
 		return w
 	}
+	switch v := v.(type) {
+	case nil, *function, *generator:
+		return r.typeClass(typeName(v))
+	case *method:
+		if _, ok := v.fn.(*function); ok {
+			return r.typeClass("method")
+		}
+	}
 	return unknownf("the type of a value")
+}
+
+// typeClass is a type that has no name among the builtins.
+func (r *Run) typeClass(name string) *class {
+	c, ok := r.classes[name]
+	if !ok {
+		object, _ := r.builtins.get("object")
+		c = r.newClass(name, "builtins", []value{object})
+		c.make = func(r *Run, _ *class, _ *args) value { return unknownf("an object of %s", name) }
+		r.classes[name] = c
+	}
+	return c
 }
 
 // iterate returns the items of an iterable. more says why there may be others, or "".
@@ -256,9 +354,12 @@ func (r *Run) iterate(v value) (items []value, more string) {
 	case *list:
 		r.spend(len(v.items))
 		if v.open {
-			return v.items, "a list that is not known"
+			more = "a list that is not known"
 		}
-		return v.items, ""
+		if v.once {
+			return r.readAll(v), more
+		}
+		return v.items, more
 	case *set:
 		r.spend(len(v.items))
 		if v.open {
@@ -280,6 +381,12 @@ func (r *Run) iterate(v value) (items []value, more string) {
 			items = append(items, string(c))
 		}
 		return items, ""
+	case byteText:
+		r.spend(len(v))
+		for i := range len(v) {
+			items = append(items, int64(v[i]))
+		}
+		return items, ""
 	case *moduleDict:
 		for _, name := range v.of.names.order {
 			items = append(items, name)
@@ -297,14 +404,27 @@ func (r *Run) iterate(v value) (items []value, more string) {
 			items = append(items, name)
 		}
 		return items, "the modules of the interpreter"
+	case *unknown:
+		if v.dictOf != nil {
+			for _, name := range v.dictOf.attrs.order {
+				items = append(items, name)
+			}
+			return items, v.dictOf.attrs.open
+		}
 	case *instance:
 		if v.payload != nil {
 			return r.iterate(v.payload)
 		}
 		if f, ok := v.of.find("__iter__"); ok {
-			if w := r.call(f, &args{pos: []value{v}}); w != value(v) {
+			w := r.call(&method{self: v, fn: f}, &args{})
+			if i, ok := w.(*instance); ok && i.payload == nil && (i == v || i.of.has("__next__")) {
+				return r.iterateObject(i)
+			}
+			if w != value(v) {
 				return r.iterate(w)
 			}
+		} else if f, ok := v.of.find("__getitem__"); ok {
+			return r.iterateSequence(v, f)
 		}
 	}
 	return nil, "a value that is not known"
@@ -326,6 +446,10 @@ func (r *Run) binary(op string, a, b value) value {
 			if op == "*" { // 2 * [x]
 				return r.binary(op, b, toInt(x))
 			}
+		}
+		if (op == "/" || op == "//" || op == "%") && (b == value(int64(0)) || b == value(false)) {
+			r.guess("ZeroDivisionError", zeroText(op, r.in.Minor))
+			return unknownf("a number")
 		}
 		if v, ok := intOp(op, toInt(x), b); ok {
 			return v
@@ -366,12 +490,48 @@ func (r *Run) binary(op string, a, b value) value {
 	case *instance:
 		return r.instanceOp(op, x, b)
 	}
+	if y, ok := b.(*instance); ok {
+		if _, own := a.(*instance); !own {
+			return r.reflected(op, a, y)
+		}
+	}
 	if p, ok := b.(*filePath); ok && op == "/" {
 		if t, ok := a.(string); ok {
 			return (&filePath{text: t, pure: p.pure}).joined(p.text)
 		}
 	}
+	r.refuse(op, a, b)
 	return unknownf("the result of %s", op)
+}
+
+// refuse raises the TypeError of an operator of a text and another constant, or of None and one.
+func (r *Run) refuse(op string, a, b value) {
+	x, y := typeName(a), typeName(b)
+	plain := func(v value) bool {
+		switch v.(type) {
+		case nil, bool, int64, float64, string, *list, *dict:
+			return true
+		}
+		return false
+	}
+	switch {
+	case !plain(a) || !plain(b):
+	case op == "+" && x == "str":
+		r.guess("TypeError", "can only concatenate str (not \""+y+"\") to str")
+	case a == nil || b == nil || (op == "+" || op == "-") && (x == "str" || y == "str"):
+		r.guess("TypeError", "unsupported operand type(s) for "+op+": '"+x+"' and '"+y+"'")
+	}
+}
+
+// zeroText is the text of a ZeroDivisionError of integers (Objects/longobject.c; other in 3.14).
+func zeroText(op string, minor int) string {
+	switch {
+	case minor >= 14 || op == "/":
+		return "division by zero"
+	case op == "%" && minor >= 11:
+		return "integer modulo by zero"
+	}
+	return "integer division or modulo by zero"
 }
 
 // operatorNames are the methods of operators.
@@ -381,8 +541,24 @@ func (r *Run) instanceOp(op string, x *instance, b value) value {
 	if f, ok := x.of.find(operatorNames[op]); ok {
 		return r.call(f, &args{pos: []value{x, b}})
 	}
+	if y, ok := b.(*instance); ok && x.payload == nil {
+		return r.reflected(op, x, y)
+	}
 	if x.payload != nil {
 		return r.binary(op, x.payload, b)
+	}
+	return unknownf("the result of %s", op)
+}
+
+// reflected calls the method of the right operand.
+func (r *Run) reflected(op string, a value, y *instance) value {
+	if name, ok := strings.CutPrefix(operatorNames[op], "__"); ok {
+		if f, ok := y.of.find("__r" + name); ok {
+			return r.call(f, &args{pos: []value{y, a}})
+		}
+	}
+	if y.payload != nil {
+		return r.binary(op, a, y.payload)
 	}
 	return unknownf("the result of %s", op)
 }
@@ -497,17 +673,15 @@ func intOp(op string, x int64, b value) (value, bool) {
 			return x >> y, true
 		}
 	case "//":
-		if y > 0 && x >= 0 {
-			return x / y, true
+		if y != 0 {
+			return floorDiv(x, y), true
 		}
 	case "%":
-		if y > 0 && x >= 0 {
-			return x % y, true
+		if y != 0 {
+			return x - floorDiv(x, y)*y, true
 		}
 	case "**":
-		if x == 2 && y >= 0 && y < 62 {
-			return int64(1) << y, true
-		}
+		return power(x, y), true
 	case "/":
 		if y != 0 {
 			return float64(x) / float64(y), true
@@ -615,8 +789,64 @@ func (r *Run) compare(x *pysource.Compare) value {
 	return true
 }
 
+// comparisons are the methods of comparisons, and those of the right operand.
+var comparisons = map[string][2]string{
+	"==": {"__eq__", "__eq__"}, "!=": {"__ne__", "__ne__"}, "<": {"__lt__", "__gt__"}, ">": {"__gt__", "__lt__"}, "<=": {"__le__", "__ge__"}, ">=": {"__ge__", "__le__"},
+}
+
+// compareBy compares two values by a method that a class of the program defines. found is false if there is none.
+func (r *Run) compareBy(op string, a, b value) (is, known, found bool) {
+	of := func(v, other value, name string) bool {
+		i, ok := v.(*instance)
+		if !ok || i.payload != nil {
+			return false
+		}
+		f, _ := i.of.find(name)
+		if g, own := f.(*function); own {
+			is, known = r.truth(r.call(&method{self: i, fn: g}, &args{pos: []value{other}}))
+			return true
+		}
+		return false
+	}
+	names, ok := comparisons[op]
+	if found = ok && (of(a, b, names[0]) || of(b, a, names[1])); found {
+		return is, known, true
+	}
+	if op == "!=" { // the default of object
+		is, known, found = r.compareBy("==", a, b)
+		return known && !is, known, found
+	}
+	if i, isObject := a.(*instance); isObject && i.of.total && strings.ContainsAny(op, "<>") {
+		return r.compareTotal(op, i, b)
+	}
+	return false, false, false
+}
+
+// compareTotal compares two values by the one comparison of a class that functools.total_ordering completes.
+func (r *Run) compareTotal(op string, a *instance, b value) (is, known, found bool) {
+	for _, root := range []string{"<", ">", "<=", ">="} {
+		if f, _ := a.of.find(comparisons[root][0]); f == nil {
+			continue
+		}
+		is, known, found = r.compareBy(root, a, b)
+		eq, k := r.relation("==", a, b)
+		if known = known && k; !known {
+			return false, false, found
+		}
+		below := is && !eq // strictly, in the direction of root
+		if strings.Contains(op, root[:1]) != (root[0] == op[0]) || op[0] != root[0] {
+			below = !is && !eq
+		}
+		return below || eq && len(op) == 2, true, found
+	}
+	return false, false, false
+}
+
 // relation compares two values.
 func (r *Run) relation(op string, a, b value) (is, known bool) {
+	if is, known, found := r.compareBy(op, a, b); found {
+		return is, known
+	}
 	switch op {
 	case "==":
 		return r.equal(a, b)
@@ -634,6 +864,11 @@ func (r *Run) relation(op string, a, b value) (is, known bool) {
 		is, known = r.contains(b, a)
 		return known && !is, known
 	}
+	if x, ok := a.(*set); ok {
+		if y, ok := b.(*set); ok {
+			return x.relation(op, y)
+		}
+	}
 	c, known := r.order(a, b, 0)
 	if !known {
 		return false, false
@@ -647,6 +882,32 @@ func (r *Run) relation(op string, a, b value) (is, known bool) {
 		return c <= 0, true
 	}
 	return c >= 0, true
+}
+
+// has reports whether a set has each item of another one.
+func (s *set) has(t *set) bool {
+	in := map[string]bool{}
+	for _, v := range s.items {
+		k, _ := hashKey(v)
+		in[k] = true
+	}
+	return !slices.ContainsFunc(t.items, func(v value) bool { k, _ := hashKey(v); return !in[k] })
+}
+
+// relation compares two sets by what they have.
+func (s *set) relation(op string, t *set) (is, known bool) {
+	if s.open || t.open {
+		return false, false
+	}
+	switch op {
+	case "<=":
+		return t.has(s), true
+	case ">=":
+		return s.has(t), true
+	case "<":
+		return t.has(s) && len(s.items) < len(t.items), true
+	}
+	return s.has(t) && len(s.items) > len(t.items), true
 }
 
 // identical evaluates `a is b`.
@@ -710,6 +971,17 @@ func (r *Run) order(a, b value, depth int) (c int, known bool) {
 	case *release:
 		if y, ok := b.(*release); ok {
 			return x.compare(y), true
+		}
+	case *instance:
+		if below, known, found := r.compareBy("<", a, b); found && known {
+			if below {
+				return -1, true
+			}
+			if above, known, found := r.compareBy("<", b, a); found && known && !above {
+				return 0, true
+			} else if found && known {
+				return 1, true
+			}
 		}
 	}
 	return 0, false
@@ -817,6 +1089,14 @@ func (r *Run) getItem(v, index value) value {
 	r.reads(v)
 	switch v := v.(type) {
 	case *unknown:
+		if name, ok := index.(string); ok && v.dictOf != nil {
+			if w, ok := v.dictOf.attrs.get(name); ok {
+				return w
+			}
+			if v.dictOf.attrs.open == "" {
+				r.guess("KeyError", quote(name))
+			}
+		}
 		if s, ok := index.(*slice); ok {
 			from, to, ok := s.bounds(len(v.begin))
 			lower, _ := s.lower.(int64)
@@ -830,12 +1110,20 @@ func (r *Run) getItem(v, index value) value {
 		if ok {
 			return w
 		}
+		if known && v.absent != nil {
+			w := r.call(v.absent, &args{})
+			r.setKey(v, index, w)
+			return w
+		}
 		if known {
 			t, _ := repr(index)
 			r.guess("KeyError", t)
 		}
 		return unknownf("an item of a dict")
 	case *list:
+		if v.mixed {
+			return unknownf("an item of a list that is sorted in a way that is not known")
+		}
 		return r.sequenceItem(v.items, v.open, index, func(items []value) value {
 			return &list{mark: r.born(), items: items, open: v.open}
 		})
@@ -843,11 +1131,36 @@ func (r *Run) getItem(v, index value) value {
 		return r.sequenceItem(v.items, false, index, func(items []value) value { return &tuple{items: items} })
 	case string:
 		return r.stringItem(v, index)
+	case byteText:
+		switch w := r.stringItem(string(latin(v)), index).(type) {
+		case string:
+			if _, part := index.(*slice); part {
+				return fromLatin(w)
+			}
+			return int64([]rune(w)[0])
+		default:
+			return w
+		}
 	case *class:
+		if f, ok := v.find("__class_getitem__"); ok {
+			if m, is := f.(*classMethod); is {
+				f = m.fn
+			}
+			if g, is := f.(*function); is {
+				return r.call(&method{self: v, fn: g}, &args{pos: []value{index}})
+			}
+		}
 		return v // a generic type
 	case *instance:
 		if f, ok := v.of.find("__getitem__"); ok {
 			return r.call(f, &args{pos: []value{v, index}})
+		}
+		if d, ok := v.payload.(*dict); ok {
+			if f, has := v.of.find("__missing__"); has {
+				if _, ok, known := d.get(index); !ok && known {
+					return r.call(&method{self: v, fn: f}, &args{pos: []value{index}})
+				}
+			}
 		}
 		if v.payload != nil {
 			return r.getItem(v.payload, index)
@@ -864,6 +1177,9 @@ type indexer interface {
 }
 
 func (r *Run) sequenceItem(items []value, open bool, index value, part func([]value) value) value {
+	if b, ok := index.(bool); ok {
+		index = toInt(b)
+	}
 	switch i := index.(type) {
 	case int64:
 		if i < 0 && !open {
@@ -982,6 +1298,15 @@ func (r *Run) stringItem(s string, index value) value {
 // setItem executes v[index] = w.
 func (r *Run) setItem(v, index, w value) {
 	switch v := v.(type) {
+	case *unknown:
+		if v.dictOf == nil {
+			return
+		}
+		if name, ok := index.(string); ok {
+			r.set(v.dictOf.attrs, name, w)
+			return
+		}
+		r.openUp(v.dictOf.attrs, "its __dict__")
 	case *dict:
 		r.setKey(v, index, w)
 	case *list:

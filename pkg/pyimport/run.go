@@ -169,6 +169,7 @@ type Run struct {
 	stop     string // why the evaluation ended, or ""
 	raised   *exception
 	yields   []*list      // of the generators that run
+	making   []*class     // whose metaclasses run
 	possible []*exception // of branches that may have run
 	execs    []Exec
 	branch   *branch

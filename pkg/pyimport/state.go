@@ -399,8 +399,10 @@ type dict struct {
 	mark
 	pairs  []pair
 	index  map[string]int
-	open   bool // may have other keys
-	shared bool // a snapshot has pairs and index, too
+	open   bool   // may have other keys
+	of     *class // OrderedDict or the like, or nil
+	absent value  // makes the value of a key that is not there: that of defaultdict and Counter
+	shared bool   // a snapshot has pairs and index, too
 }
 
 type pair struct {

@@ -28,13 +28,17 @@ type (
 	tuple struct {
 		items  []value
 		fields []string
+		of     *class // of a named tuple, or nil
 	}
 	// list is a list. Its items may be replaced, never changed in place.
 	list struct {
 		mark
 		items []value
-		open  bool // may have other items
-		split bool // the parts of a text
+		open  bool   // may have other items
+		split bool   // the parts of a text
+		once  bool   // an iterator: what is read is gone
+		mixed bool   // in an order that is not known
+		of    *class // collections.deque, or nil
 		held  held
 	}
 	// set is a set or frozenset of known values, in the order of insertion.
@@ -54,7 +58,7 @@ type (
 		fn   value // *function or *builtin
 	}
 	// property, staticMethod and classMethod are the descriptors of a class body.
-	property     struct{ get value }
+	property     struct{ get, set value }
 	staticMethod struct{ fn value }
 	classMethod  struct{ fn value }
 	// slice is the value of a:b:c in an index.
@@ -114,12 +118,12 @@ func truth(v value) (is, known bool) {
 	case *tuple:
 		return len(v.items) > 0, true
 	case *list:
-		return len(v.items) > 0, !v.open || len(v.items) > 0
+		return len(v.items) > 0 || v.once, v.once || !v.open || len(v.items) > 0
 	case *set:
 		return len(v.items) > 0, !v.open || len(v.items) > 0
 	case *dict:
 		return len(v.pairs) > 0, !v.open || len(v.pairs) > 0
-	case *module, *function, *class, *builtin, *method, pysource.Ellipsis:
+	case *module, *function, *class, *builtin, *method, *generator, pysource.Ellipsis:
 		return true, true
 	case *instance:
 		if v.payload != nil {
@@ -170,7 +174,7 @@ func (r *Run) sameWithin(a, b value, depth int) bool {
 		return ok && (a == b || r.sameAll(a.items, b.items, depth+1))
 	case *list:
 		b, ok := b.(*list)
-		return ok && (a == b || !a.open && !b.open && r.sameAll(a.items, b.items, depth+1))
+		return ok && (a == b || !a.open && !b.open && a.once == b.once && r.sameAll(a.items, b.items, depth+1))
 	case *filePath:
 		b, ok := b.(*filePath)
 		return ok && *a == *b
@@ -274,8 +278,8 @@ func (r *Run) equalWithin(a, b value, depth int) (eq, known bool) {
 		}
 	case *list:
 		if y, ok := b.(*list); ok {
-			if x.open || y.open {
-				return false, false
+			if x.open || y.open || x.once || y.once {
+				return a == b, a == b || x.once && y.once
 			}
 			return r.equalAll(x.items, y.items, depth+1)
 		}
@@ -289,9 +293,19 @@ func (r *Run) equalWithin(a, b value, depth int) (eq, known bool) {
 		if isPlain(b) {
 			return false, true
 		}
-	case *set, *dict:
-		if typeName(a) == typeName(b) {
-			return a == b, a == b
+	case *set:
+		if y, ok := b.(*set); ok {
+			if x.open || y.open {
+				return a == b, a == b
+			}
+			return len(x.items) == len(y.items) && x.has(y), true
+		}
+	case *dict:
+		if y, ok := b.(*dict); ok {
+			if x.open || y.open || a == b {
+				return a == b, a == b
+			}
+			return r.equalDicts(x, y, depth+1)
 		}
 	case *release:
 		if y, ok := b.(*release); ok {
@@ -314,6 +328,26 @@ func (r *Run) equalWithin(a, b value, depth int) (eq, known bool) {
 		return false, true // of different types, or one is no plain value
 	}
 	return false, false
+}
+
+// equalDicts compares two dicts all keys of which are known.
+func (r *Run) equalDicts(a, b *dict, depth int) (eq, known bool) {
+	if len(a.pairs) != len(b.pairs) {
+		return false, true
+	}
+	known = true
+	for _, p := range a.pairs {
+		i, ok := b.index[p.hash]
+		if !ok {
+			return false, true
+		}
+		e, k := r.equalWithin(p.value, b.pairs[i].value, depth)
+		if k && !e {
+			return false, true
+		}
+		known = known && k
+	}
+	return known, known
 }
 
 // byIdentity reports whether == compares an object by its identity.
@@ -369,6 +403,9 @@ func typeName(v value) string {
 	case *tuple:
 		return "tuple"
 	case *list:
+		if v.once {
+			return "iterator"
+		}
 		return "list"
 	case *set:
 		return "set"
@@ -417,6 +454,9 @@ func str(v value) (text string, known bool) {
 
 // str returns str(v). Its length counts as steps of the program.
 func (r *Run) str(v value) (text string, known bool) {
+	if text, known, found := r.textBy(v, "__str__", "__repr__"); found {
+		return text, known
+	}
 	text, known = str(v)
 	r.spend(len(text) / quotedBytes)
 	return text, known
@@ -424,9 +464,35 @@ func (r *Run) str(v value) (text string, known bool) {
 
 // repr returns repr(v). Its length counts as steps of the program.
 func (r *Run) repr(v value) (text string, known bool) {
+	if text, known, found := r.textBy(v, "__repr__"); found {
+		return text, known
+	}
 	text, known = repr(v)
 	r.spend(len(text) / quotedBytes)
 	return text, known
+}
+
+// textBy returns the text that a method of an object's class gives. found is false if the program defines none.
+func (r *Run) textBy(v value, methods ...string) (text string, known, found bool) {
+	i, ok := v.(*instance)
+	if !ok || r.raised != nil || r.stop != "" {
+		return "", false, false
+	}
+	for _, name := range methods {
+		f, _ := i.of.find(name)
+		if g, own := f.(*function); own && (i.exc == nil || name == "__str__") {
+			s, is := r.call(&method{self: i, fn: g}, &args{}).(string)
+			return s, is && r.raised == nil, true
+		}
+	}
+	if i.payload != nil && i.of.known() {
+		text, known = repr(i.payload)
+		if s, ok := i.payload.(string); ok && methods[0] == "__str__" {
+			text = s
+		}
+		return text, known, true
+	}
+	return "", false, false
 }
 
 // quotedBytes are the bytes of repr() that count as a step.
@@ -467,7 +533,7 @@ func reprWithin(v value, depth int) (text string, known bool) {
 		return "(" + text + ")", known && v.fields == nil
 	case *list:
 		text, known = reprAll(v.items, depth+1)
-		return "[" + text + "]", known && !v.open
+		return "[" + text + "]", known && !v.open && !v.once
 	}
 	return "…", false
 }

@@ -106,6 +106,7 @@ type reducer struct {
 	calls   []localCall // of functions of the file, in functions
 	sorted  sortedLines
 	fresh   []int32                   // names of functions that have become live
+	special []int32                   // lines of special methods
 	seen    map[string]bool           // decorators that are kept
 	text    []byte                    // of kept lines
 	modules nameTable                 // the names that imports bind in the module
@@ -170,6 +171,8 @@ func (r *reducer) reduce(src []byte) []byte {
 	r.processAll()
 	r.keepSetters()
 	r.processAll()
+	r.keepSpecial()
+	r.processAll()
 	r.annotateAgain(notes)
 	r.keepTriedNames()
 	return r.assemble(partial)
@@ -219,7 +222,7 @@ func (r *reducer) reset(src []byte) {
 	clear(r.own)
 	clear(r.ends)
 	r.names, r.binds, r.uses, r.queue, r.calls, r.fresh, r.text = r.names[:0], r.binds[:0], r.uses[:0], r.queue[:0], r.calls[:0], r.fresh[:0], r.text[:0]
-	r.mayBind = r.mayBind[:0]
+	r.mayBind, r.special = r.mayBind[:0], r.special[:0]
 }
 
 // closeBlocks ends the blocks that are open at the end.
@@ -585,6 +588,9 @@ func (r *reducer) findHot() {
 		}
 		if l.kind == defLine {
 			r.findFinder(int32(i), l)
+			if l.flags&inClass != 0 && l.parent >= 0 && r.lines[l.parent].kind == classLine && r.isSpecial(l) {
+				r.special = append(r.special, int32(i))
+			}
 		}
 	}
 	for _, i := range r.sorted.defined {
@@ -599,6 +605,35 @@ func (r *reducer) findHot() {
 		r.findCallers()
 	}
 	r.findAnswers()
+}
+
+// specialMethods are the methods by which a class changes what Python does with its objects, which is another thing
+// without them: whether an attribute is set, two objects are equal, an object is true or has an item.
+var specialMethods = newWordSet(`__setattr__ __getattribute__ __getattr__ __new__ __call__ __len__ __bool__ __eq__ __missing__ __iter__ __getitem__
+__setitem__ __contains__ __str__ __init__`)
+
+// isSpecial reports whether a method is one of specialMethods. Its construction matters only of a container.
+func (r *reducer) isSpecial(l *logical) bool {
+	text := r.bytesOf(l)
+	if n := bytes.IndexByte(text, '_'); n < 0 || !bytes.HasPrefix(text[n:], []byte("__")) {
+		return false
+	}
+	name := definedName(text)
+	if !specialMethods.has(name) {
+		return false
+	}
+	return string(name) != "__init__" || slices.ContainsFunc([]string{"dict", "Dict", "list", "List", "set"}, func(s string) bool {
+		return bytes.Contains(r.bytesOf(&r.lines[l.parent]), []byte(s))
+	})
+}
+
+// keepSpecial keeps the heads of special methods of the classes that are kept.
+func (r *reducer) keepSpecial() {
+	for _, i := range r.special {
+		if l := &r.lines[i]; l.mode == dropped && r.lines[l.parent].mode != dropped {
+			r.keep(i, stub)
+		}
+	}
 }
 
 // findFinder keeps a function by whose name Python asks for modules or their attributes.
@@ -1173,6 +1208,11 @@ func hasJump(text []byte) bool {
 	return bytes.Contains(text, []byte("return")) || bytes.Contains(text, []byte("raise"))
 }
 
+// endsRound reports whether a block in one line with its header may end a round of a loop.
+func endsRound(text []byte) bool {
+	return bytes.Contains(text, []byte("break")) || bytes.Contains(text, []byte("continue"))
+}
+
 // runs reports whether a line of the module matters by itself when it is imported.
 func (r *reducer) runs(i int32, l *logical) bool {
 	switch l.kind {
@@ -1420,7 +1460,7 @@ func (r *reducer) keep(i int32, m mode) {
 	switch l.kind {
 	case whileLine, forLine:
 		for j := i + 1; j < l.after; j++ {
-			if r.lines[j].kind == jumpLine && r.lines[j].fn == l.fn {
+			if k := &r.lines[j]; k.fn == l.fn && (k.kind == jumpLine || k.flags&block == 0 && k.kind != other && endsRound(r.bytesOf(k))) {
 				r.keep(j, full)
 			}
 		}

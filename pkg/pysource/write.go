@@ -628,7 +628,7 @@ func (r *reducer) defines(id int32) bool {
 // whose results do not decide what is loaded.
 var inertCalls = newWordSet(`
 abs all any bin bool bytearray bytes bytes.fromhex callable chr classmethod complex dict divmod enumerate filter float format frozenset hash hex id
-int isinstance issubclass iter len list locals map max memoryview min next object oct ord pow print property range repr reversed round set slice sorted
+int isinstance issubclass iter len list locals map max memoryview min object oct ord pow print property range repr reversed round set slice sorted
 staticmethod str sum super tuple type zip
 TypeVar ParamSpec TypeVarTuple NewType NamedTuple TypedDict typing.TypeVar typing.NewType typing.ParamSpec typing.NamedTuple t.TypeVar namedtuple collections.namedtuple
 OrderedDict collections.OrderedDict defaultdict collections.defaultdict deque collections.deque Counter ChainMap
