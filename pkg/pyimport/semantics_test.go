@@ -18,7 +18,7 @@ import (
 
 // leastEqual are the numbers of programs in testdata/semantics.txt of which all imports are predicted as certain ones: of
 // whole sources, and of reduced ones.
-var leastEqual = map[string]int{"whole": 200, "reduced": 155}
+var leastEqual = map[string]int{"whole": 205, "reduced": 155}
 
 // runAll imports each module after its arguments in a process of its own, and prints the modules zzN that it has imported,
 // in order, and the exception that ended it.
