@@ -13,6 +13,7 @@ import (
 	"github.com/imgcheck/imgcheck/pkg/explain"
 	"github.com/imgcheck/imgcheck/pkg/packs"
 	"github.com/imgcheck/imgcheck/pkg/scan"
+	knowledge "github.com/imgcheck/imgcheck/rules"
 )
 
 // maxLog limits the length of a log in bytes.
@@ -55,6 +56,9 @@ func explainCommand() *cli.Command {
 			x, err := explain.New(set)
 			if err != nil {
 				return fmt.Errorf("reading the rule packs: %w", err)
+			}
+			if err := x.ReadReports(knowledge.FS); err != nil {
+				return fmt.Errorf("reading the known reports: %w", err)
 			}
 			text := strings.Join(c.Args().Slice(), " ")
 			if page := pageOf(set, x, text); page != "" {

@@ -7,8 +7,10 @@
 // that has a cause of its own comes first; lines that only follow from another error, and
 // lines that the program survived, come after it.
 //
-// The package reads no image and does not guess: a text that matches no pattern has no
-// answer. Reports of different causes have the same words (a library that is not found
+// Beside the patterns it knows reports: texts of threads whose cause is known. A text has the words of some of them; the
+// causes of those are further answers, never more than possible ones.
+//
+// The package reads no image. Reports of different causes have the same words (a library that is not found
 // may be missing, off the search path, or of another CUDA), so the first answer is often
 // right, and not always. Where they leave several causes open, the result has the one look
 // that tells them apart.
@@ -72,6 +74,8 @@ type Answer struct {
 	Confirm  string            `json:"confirm,omitempty"`
 	Fixes    []string          `json:"fixes,omitempty"`
 	Sources  []string          `json:"sources,omitempty"`
+	// Like are threads whose reports resemble the text, of an answer that was found by them.
+	Like []string `json:"like,omitempty"`
 	// InImage are the findings of the image that confirm the answer.
 	InImage []Found `json:"in_image,omitempty"`
 }
@@ -104,6 +108,7 @@ type Explainer struct {
 	weight map[string]float64 // weights of words, for nearest
 	// english puts the C library's messages of other languages into English.
 	english *strings.Replacer
+	reports *knownReports // nil before ReadReports
 }
 
 // text is one of the packs' texts.
@@ -240,8 +245,23 @@ func english(list []*packs.Translation) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// Explain returns the possible causes of a text of one or more lines.
-func (x *Explainer) Explain(s string) *Result {
+// Explain returns the possible causes of a text of one or more lines: those of the patterns that match it, and those of known
+// reports that resemble it, if ReadReports has read some.
+func (x *Explainer) Explain(s string) *Result { return x.explain(s, nil) }
+
+// explain does as Explain, without the reports that leave says.
+func (x *Explainer) explain(s string, leave func(*knownReport) bool) *Result {
+	r := x.byPatterns(s)
+	s = x.english.Replace(unwrap(s))
+	x.addSimilar(r, s, x.told(lower(s)), leave)
+	if len(r.Answers) > 0 {
+		r.Nearest = nil
+	}
+	return r
+}
+
+// byPatterns returns the causes of the patterns that match a text.
+func (x *Explainer) byPatterns(s string) *Result {
 	s = x.english.Replace(unwrap(s))
 	r := &Result{Schema: Schema, Answers: []Answer{}}
 	where := x.told(lower(s))

@@ -1,9 +1,7 @@
 package explain
 
 import (
-	"bufio"
 	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,16 +10,17 @@ import (
 // lines reads a file of testdata with a JSON value in each line.
 func lines[T any](t testing.TB, name string) []T {
 	t.Helper()
-	f, err := os.Open("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	return decoded[T](t, read(t, name))
+}
+
+// decoded returns the values of lines of JSON.
+func decoded[T any](t testing.TB, text string) []T {
+	t.Helper()
 	var list []T
-	for s := bufio.NewScanner(f); s.Scan(); {
+	for line := range strings.Lines(text) {
 		var v T
-		if err := json.Unmarshal(s.Bytes(), &v); err != nil {
-			t.Fatalf("%s: line %d: %v", name, len(list)+1, err)
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Fatalf("line %d: %v", len(list)+1, err)
 		}
 		list = append(list, v)
 	}

@@ -63,6 +63,9 @@ func (r *Result) Text(w io.Writer, width int) error {
 		if i == 0 || a.Line != r.Answers[0].Line {
 			b.field(fmt.Sprintf("line %d", a.Line), a.Text)
 		}
+		if len(a.Like) > 0 {
+			b.field("like", strings.Join(a.Like, ", "))
+		}
 		for _, f := range a.InImage {
 			b.field("image has", f.Message)
 			for _, file := range f.Files {

@@ -379,7 +379,7 @@ func (r *Run) instanceAttr(i *instance, name string) value {
 		return r.call(p.get, &args{pos: []value{i}})
 	}
 	if !onClass {
-		name = unmangled(i.of, name)
+		name = plainName(i.of, name)
 	}
 	v, ok := i.attrs.get(name)
 	if i.exc == nil || name != "args" { // which nothing sets anew
@@ -443,8 +443,8 @@ func (r *Run) instanceAttr(i *instance, name string) value {
 	return unknownf("%s of an object of %s", name, i.of.name)
 }
 
-// unmangled returns a private name as the body of its class writes it: `__name` for `_Class__name`.
-func unmangled(c *class, name string) string {
+// plainName returns a private name as the body of its class writes it: `__name` for `_Class__name`.
+func plainName(c *class, name string) string {
 	if !strings.HasPrefix(name, "_") {
 		return name
 	}

@@ -199,8 +199,8 @@ func (r *Run) extraAttr(v value, name string) (value, bool) {
 	return nil, false
 }
 
-// latin returns the bytes of a value as characters.
-func latin(b byteText) []rune {
+// asRunes returns the bytes of a value as characters.
+func asRunes(b byteText) []rune {
 	list := make([]rune, len(b))
 	for i := range len(b) {
 		list[i] = rune(b[i])
@@ -208,8 +208,8 @@ func latin(b byteText) []rune {
 	return list
 }
 
-// fromLatin returns the bytes that characters stand for.
-func fromLatin(s string) byteText {
+// fromRunes returns the bytes that characters stand for.
+func fromRunes(s string) byteText {
 	var b []byte
 	for _, c := range s {
 		b = append(b, byte(c))

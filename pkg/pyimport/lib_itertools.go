@@ -5,7 +5,7 @@ func init() {
 		"takewhile": iterator(func(r *Run, a *args) value { return while(r, a, true) }),
 		"dropwhile": iterator(func(r *Run, a *args) value { return while(r, a, false) }),
 		"product":   iterator(product),
-		"islice":    iterator(islice),
+		"islice":    iterator(partOf),
 		"repeat": iterator(func(r *Run, a *args) value {
 			v, _ := a.get(0, "object")
 			times, ok := a.get(1, "times")
@@ -89,7 +89,7 @@ func (*chain) call(r *Run, a *args) value {
 	return l
 }
 
-// chained is an iterator over the items of several iterables.
+// chained is an iterator over the items of several values.
 func chained(r *Run, parts []value) value {
 	l := r.newIterator(nil, false)
 	for _, v := range parts {
@@ -127,8 +127,8 @@ func product(r *Run, a *args) value {
 	return l
 }
 
-// islice is itertools.islice. What it does not take stays in an iterator.
-func islice(r *Run, a *args) value {
+// partOf is `itertools.islice`. Items that it does not take stay in an iterator.
+func partOf(r *Run, a *args) value {
 	v, ok := a.get(0, "")
 	bounds := &slice{}
 	switch len(a.pos) {

@@ -59,7 +59,7 @@ func init() {
 	functions("operator _operator", table)
 }
 
-// getter makes what itemgetter and attrgetter return: of several keys it gives a tuple.
+// getter makes the function that `itemgetter` or `attrgetter` returns: of several keys it gives a tuple.
 func getter(name string, keys []value, get func(r *Run, of, key value) value) value {
 	return &builtin{name, func(r *Run, a *args) value {
 		of, _ := a.get(0, "")

@@ -278,7 +278,7 @@ func (p *pattern) sub(r *Run, name string, a *args) value {
 	return b.String()
 }
 
-// all is findall, finditer or split.
+// all is `findall`, `finditer` or split.
 func (p *pattern) all(r *Run, name string, a *args) value {
 	s, ok := a.text(0, "string")
 	most := -1
@@ -373,7 +373,7 @@ func (m *match) group(v value) value {
 	return m.text[m.index[2*n]:m.index[2*n+1]]
 }
 
-// found returns the text of a group as findall does: an empty one for a group that took no part.
+// found returns the text of a group as `findall` does: an empty one for a group that took no part.
 func (m *match) found(n int) value {
 	if t, ok := m.group(int64(n)).(string); ok {
 		return t

@@ -257,7 +257,7 @@ var stringMethods = map[string]func(*Run, *args) value{
 	},
 }
 
-// padded makes str.ljust or rjust.
+// padded makes `str.ljust` or `str.rjust`.
 func padded(align byte) func(*Run, *args) value {
 	return onText(func(s string, a *args) value {
 		n, _ := a.get(0, "")

@@ -1132,10 +1132,10 @@ func (r *Run) getItem(v, index value) value {
 	case string:
 		return r.stringItem(v, index)
 	case byteText:
-		switch w := r.stringItem(string(latin(v)), index).(type) {
+		switch w := r.stringItem(string(asRunes(v)), index).(type) {
 		case string:
 			if _, part := index.(*slice); part {
-				return fromLatin(w)
+				return fromRunes(w)
 			}
 			return int64([]rune(w)[0])
 		default:

@@ -169,7 +169,7 @@ type Run struct {
 	stop     string // why the evaluation ended, or ""
 	raised   *exception
 	yields   []*list      // of the generators that run
-	making   []*class     // whose metaclasses run
+	making   []*class     // that are made by a class of the program
 	possible []*exception // of branches that may have run
 	execs    []Exec
 	branch   *branch

@@ -147,7 +147,7 @@ func loads(n *Node) (certain, possible []string) {
 	return certain, possible
 }
 
-// ran is what a program did.
+// ran says how a program ended, and which modules zzN it has imported.
 type ran struct {
 	loads  []string
 	failed string

@@ -401,7 +401,7 @@ type dict struct {
 	index  map[string]int
 	open   bool   // may have other keys
 	of     *class // OrderedDict or the like, or nil
-	absent value  // makes the value of a key that is not there: that of defaultdict and Counter
+	absent value  // makes the value of a key that is not there: those of `defaultdict` and Counter have one
 	shared bool   // a snapshot has pairs and index, too
 }
 
