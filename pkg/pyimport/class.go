@@ -308,6 +308,24 @@ func (r *Run) initialize(i *instance, a *args) {
 	b := *a
 	b.pos = append([]value{i}, a.pos...)
 	r.call(f, &b)
+	if f.leftOut() {
+		r.openItems(i)
+	}
+}
+
+// openItems notes that an object of a container's class may have other items.
+func (r *Run) openItems(i *instance) {
+	switch p := i.payload.(type) {
+	case *dict:
+		r.change(p)
+		p.open = true
+	case *list:
+		r.change(p)
+		p.open = true
+	case *set:
+		r.change(p)
+		p.open = true
+	}
 }
 
 // classAttr returns an attribute of a class.

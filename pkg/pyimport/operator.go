@@ -266,10 +266,7 @@ func (r *Run) setattr(v value, name string, w value) {
 			if g, isFunc := f.(*function); isFunc && r.frame.self != value(v) {
 				if g.leftOut() {
 					r.openUp(v.attrs, "its __setattr__")
-					if d, ok := v.payload.(*dict); ok {
-						r.change(d)
-						d.open = true
-					}
+					r.openItems(v)
 					return
 				}
 				r.call(&method{self: v, fn: g}, &args{pos: []value{name, w}})
