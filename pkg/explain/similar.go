@@ -199,6 +199,31 @@ func votes(list []near) []vote {
 // speaksOfFailure matches words of errors. A text that resembles a healthy run's, and has none, is one.
 var speaksOfFailure = regexp.MustCompile(`error|fail|fatal|cannot|can't|could not|couldn't|unable|denied|refused|exception|traceback|not found|no such|invalid|timed out|abort|crash|panic`)
 
+// excerpt returns the part of a long log that is compared with reports, and where it begins: the lines up to the last
+// one that speaks of an error.
+func excerpt(s string) (part string, at int) {
+	if len(s) <= maxWords {
+		return s, 0
+	}
+	low, end := lower(s), 0
+	for _, w := range []string{"error", "exception", "failed", "fatal", "cannot", "not found", "denied", "unable"} {
+		end = max(end, strings.LastIndex(low, w))
+	}
+	if end == 0 {
+		end = len(s)
+	}
+	if n := strings.IndexByte(s[end:], '\n'); n >= 0 {
+		end += n
+	} else {
+		end = len(s)
+	}
+	at = max(0, end-maxWords)
+	if n := strings.IndexByte(s[at:end], '\n'); at > 0 && n >= 0 {
+		at += n + 1
+	}
+	return s[at:end], at
+}
+
 // addSimilar adds to the answers of patterns the causes of the reports that resemble a text most: after the first answer, if
 // that is not certain. A text without an answer gets them, if it says enough, and does not resemble a healthy run. They
 // are never more than possible.
@@ -206,11 +231,12 @@ func (x *Explainer) addSimilar(r *Result, s string, where surroundings, leave fu
 	if x.reports == nil || len(r.Answers) > 0 && r.Answers[0].Confidence == Certain {
 		return
 	}
-	list := x.reports.nearest(s, leave)
+	part, _ := excerpt(s)
+	list := x.reports.nearest(part, leave)
 	all := votes(list)
 	most := fromOthers
 	if len(r.Answers) == 0 {
-		if len(list) == 0 || list[0].alike < leastAlike || list[0].said < leastSaid || all[0].class == "" && !speaksOfFailure.MatchString(lower(s)) {
+		if len(list) == 0 || list[0].alike < leastAlike || list[0].said < leastSaid || all[0].class == "" && !speaksOfFailure.MatchString(lower(part)) {
 			return
 		}
 		most = firstAnswers
@@ -285,9 +311,10 @@ func (x *Explainer) likestLine(s, other string) hit {
 	for _, w := range reportWords(other) {
 		have[w] = true
 	}
-	best, h := -1.0, hit{line: 1}
-	at := 0
-	for n, line := range strings.Split(s, "\n") {
+	part, at := excerpt(s)
+	best, h := -1.0, hit{line: 1 + strings.Count(s[:at], "\n"), at: at}
+	number := h.line
+	for line := range strings.Lines(part) {
 		score := 0.0
 		for _, w := range reportWords(line) {
 			if have[w] {
@@ -295,9 +322,10 @@ func (x *Explainer) likestLine(s, other string) hit {
 			}
 		}
 		if strings.TrimSpace(line) != "" && score > best {
-			best, h = score, hit{line: n + 1, at: at}
+			best, h = score, hit{line: number, at: at}
 		}
-		at += len(line) + 1
+		at += len(line)
+		number++
 	}
 	return h
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/imgcheck/imgcheck/rules"
 )
@@ -102,4 +103,57 @@ func TestSimilarAnswers(t *testing.T) {
 	for _, s := range []string{"", " \n\n", "\x00\xff", strings.Repeat("a.b_", 5000)} {
 		x.Explain(s)
 	}
+}
+
+// TestSimilarInLog finds the last error of a long log, and its line.
+func TestSimilarInLog(t *testing.T) {
+	x := learned(t)
+	report := x.reports.list[slices.IndexFunc(x.reports.list, func(r knownReport) bool {
+		return len(r.Classes) == 1 && !strings.Contains(r.Text, "\n") && strings.Contains(r.Text, "error") && len(r.Text) > 80 && len(x.byPatterns(r.Text).Answers) > 0
+	})]
+	log := strings.Repeat("step: loading the next batch of pictures\n", 1000) + report.Text + "\n" + strings.Repeat("bye\n", 200)
+	part, at := excerpt(log)
+	if !strings.HasSuffix(part, report.Text) || len(part) > maxWords || at == 0 || log[at-1] != '\n' {
+		t.Errorf("%d bytes from %d: …%q", len(part), at, part[max(0, len(part)-100):])
+	}
+	if h := x.likestLine(log, report.Text); h.line != 1001 || !strings.HasPrefix(log[h.at:], report.Text) {
+		t.Errorf("line %d: %.80q", h.line, log[h.at:])
+	}
+	for _, s := range []string{strings.Repeat("x", 3*maxWords), strings.Repeat("error ", maxWords), strings.Repeat("\n", 2*maxWords), "error" + strings.Repeat(" ", 2*maxWords)} {
+		if part, at := excerpt(s); len(part) > maxWords || at+len(part) > len(s) {
+			t.Errorf("%d bytes from %d of %d", len(part), at, len(s))
+		}
+		x.Explain(s)
+	}
+}
+
+// FuzzSimilar states that reports leave the first answer of the patterns, and add no case twice, no line that the text does not
+// have, and nothing certain.
+func FuzzSimilar(f *testing.F) {
+	x := learned(f)
+	for _, r := range x.reports.list[:200] {
+		f.Add(r.Text)
+	}
+	f.Add(strings.Repeat("error: out of memory\n", 400))
+	f.Add("\x00\xff error\v_.0._")
+	f.Fuzz(func(t *testing.T, s string) {
+		if len(s) > 1<<14 {
+			return
+		}
+		before, after := x.byPatterns(s).Answers, x.Explain(s).Answers
+		if len(after) < len(before) && len(after) < maxAnswers || len(after) > maxAnswers {
+			t.Fatalf("%d answers, and %d with reports", len(before), len(after))
+		}
+		if len(before) > 0 && before[0].Case != after[0].Case {
+			t.Fatalf("first %s, and %s with reports", before[0].Case, after[0].Case)
+		}
+		lines, seen := strings.Count(s, "\n")+1, map[string]bool{}
+		for _, a := range after {
+			known := slices.ContainsFunc(before, func(b Answer) bool { return b.Case == a.Case })
+			if seen[a.Case] || a.Line < 1 || a.Line > lines || !utf8.ValidString(a.Text) || !known && (a.Confidence != Possible || a.Like == nil && len(a.Text) == 0) {
+				t.Fatalf("of %d lines: %+v", lines, a)
+			}
+			seen[a.Case] = true
+		}
+	})
 }
