@@ -68,10 +68,7 @@ func nextOf(r *Run, a *args) value {
 		v = g.run(r)
 	}
 	switch v := v.(type) {
-	case *list:
-		if !v.once {
-			break
-		}
+	case *list: // also one that stands for an iterator, such as that of Path.glob: Python takes no list
 		if len(v.items) > 0 {
 			first := v.items[0]
 			r.change(v)
