@@ -10,5 +10,5 @@ import "embed"
 // in slim/ the terms of package slim, in dockerlint/
 // the rules and tables of package dockerlint, and in reports/ the texts of threads from which package explain learns.
 //
-//go:embed *.yaml provide/*.yaml startup/*.yaml targets/*.yaml dockerlint/*.yaml dockerlint/tables/*.yaml size/*.yaml slim/*.yaml reports/*.jsonl
+//go:embed *.yaml provide/*.yaml startup/*.yaml targets/*.yaml dockerlint/*.yaml dockerlint/tables/*.yaml size/*.yaml slim/*.yaml reports/*.jsonl reports/*.log
 var FS embed.FS

@@ -57,9 +57,6 @@ func explainCommand() *cli.Command {
 			if err != nil {
 				return fmt.Errorf("reading the rule packs: %w", err)
 			}
-			if err := x.ReadReports(knowledge.FS); err != nil {
-				return fmt.Errorf("reading the known reports: %w", err)
-			}
 			text := strings.Join(c.Args().Slice(), " ")
 			if page := pageOf(set, x, text); page != "" {
 				_, err := io.WriteString(plain.NewWriter(c.App.Writer, false), page)
@@ -70,6 +67,9 @@ func explainCommand() *cli.Command {
 			}
 			if strings.TrimSpace(text) == "" {
 				return errors.New("there is no text to explain: give a line of the error, or - and a log on the standard input")
+			}
+			if err := x.ReadReports(knowledge.FS); err != nil {
+				return fmt.Errorf("reading the known reports: %w", err)
 			}
 			r := x.Explain(text)
 			if len(r.Answers) == 0 && strings.Contains(text, "-") && len(strings.Fields(text)) == 1 && nearRule(set, text) != "" {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/imgcheck/imgcheck/rules"
 )
 
 // drawn is a text of a report that was drawn after the patterns had been written: a title
@@ -38,16 +36,6 @@ func (s *score) count(answers []Answer, place int) {
 	if place >= 0 && place < 3 {
 		s.three++
 	}
-}
-
-// drawnReports reads a file of reports.
-func drawnReports(t *testing.T, name string) []drawn {
-	t.Helper()
-	b, err := rules.FS.ReadFile("reports/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return decoded[drawn](t, string(b))
 }
 
 // mark explains texts by the patterns and compares the answers' classes with those of the threads.
@@ -116,7 +104,7 @@ func TestDrawn(t *testing.T) {
 		{"practice-5.jsonl", 82, 97, 0},
 		{"practice-6.jsonl", 90, 96, 0},
 	} {
-		s := mark(t, x, drawnReports(t, c.name))
+		s := mark(t, x, lines[drawn](t, c.name))
 		t.Logf("%s: %s", c.name, s)
 		if s.texts < 18 || s.share(s.first) < c.first || s.share(s.three) < c.three || s.share(s.none) > c.none {
 			t.Errorf("%s: %s", c.name, s)

@@ -3,7 +3,9 @@ package explain
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -142,9 +144,13 @@ func TestInnocent(t *testing.T) {
 	}
 }
 
+// read returns a file of the known reports, or of testdata.
 func read(t testing.TB, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name))
+	b, err := rules.FS.ReadFile("reports/" + name)
+	if errors.Is(err, fs.ErrNotExist) {
+		b, err = os.ReadFile(filepath.Join("testdata", name))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -47,33 +46,38 @@ const (
 	fromOthers = 2       // answers of reports beside those of patterns
 )
 
-// ReadReports reads the known reports, reports/*.jsonl of a file system: a line each, with text, source and
-// classes. Explain then also answers from the reports that resemble a text.
+// ReadReports reads the known reports of a file system: each line of reports/*.jsonl, with text, source and classes, and the
+// lines of healthy runs in reports/*.log. Explain then also answers from the reports that resemble a text.
 func (x *Explainer) ReadReports(fsys fs.FS) error {
-	names, err := fs.Glob(fsys, "reports/*.jsonl")
-	if err != nil {
-		return err
-	}
 	r := &knownReports{with: map[string][]int32{}, weight: map[string]float64{}}
-	for _, name := range names {
-		b, err := fs.ReadFile(fsys, name)
+	seen := map[string]bool{}
+	for _, kind := range []string{"jsonl", "log"} {
+		names, err := fs.Glob(fsys, "reports/*."+kind)
 		if err != nil {
 			return err
 		}
-		s := bufio.NewScanner(bytes.NewReader(b))
-		s.Buffer(nil, 1<<20)
-		for n := 1; s.Scan(); n++ {
-			var one knownReport
-			if err := json.Unmarshal(s.Bytes(), &one); err != nil {
-				return fmt.Errorf("%s, line %d: %w", name, n, err)
+		for _, name := range names {
+			b, err := fs.ReadFile(fsys, name)
+			if err != nil {
+				return err
 			}
-			if len(r.list) == maxReports {
-				return fmt.Errorf("%s: there are more than %d reports", name, maxReports)
+			n := 0
+			for line := range bytes.Lines(b) {
+				n++
+				one := knownReport{Text: string(bytes.TrimSpace(line))}
+				if kind == "jsonl" {
+					if err := json.Unmarshal(line, &one); err != nil {
+						return fmt.Errorf("%s, line %d: %w", name, n, err)
+					}
+				}
+				if len(r.list) == maxReports {
+					return fmt.Errorf("%s: there are more than %d reports", name, maxReports)
+				}
+				if one.Text != "" && !seen[one.Text] {
+					seen[one.Text] = true
+					r.list = append(r.list, one)
+				}
 			}
-			r.list = append(r.list, one)
-		}
-		if err := s.Err(); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	r.index()
@@ -84,8 +88,10 @@ func (x *Explainer) ReadReports(fsys fs.FS) error {
 // index counts the words of the reports.
 func (r *knownReports) index() {
 	r.norm = make([]float64, len(r.list))
+	words := make([][]string, len(r.list))
 	for i, one := range r.list {
-		for _, w := range reportWords(one.Text) {
+		words[i] = reportWords(one.Text)
+		for _, w := range words[i] {
 			r.with[w] = append(r.with[w], int32(i))
 		}
 	}
@@ -95,8 +101,8 @@ func (r *knownReports) index() {
 			delete(r.with, w)
 		}
 	}
-	for i, one := range r.list {
-		r.norm[i] = r.length(reportWords(one.Text))
+	for i := range r.list {
+		r.norm[i] = r.length(words[i])
 	}
 }
 

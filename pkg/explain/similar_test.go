@@ -30,7 +30,7 @@ func TestSimilar(t *testing.T) {
 	}
 	s := score{}
 	for _, name := range names {
-		list := drawnReports(t, strings.TrimPrefix(name, "reports/"))
+		list := lines[drawn](t, strings.TrimPrefix(name, "reports/"))
 		own := map[string]bool{}
 		for _, d := range list {
 			own[d.Text], own["source "+d.Source] = true, true

@@ -41,11 +41,9 @@ func (c *class) isAbstract() bool {
 	return c.virtual
 }
 
-// abstractIs reports whether objects of a class, or of a builtin type, are those of an abstract base class.
+// abstractIs reports whether objects of a class that does not derive from an abstract base class count as its objects. c is nil for a
+// builtin type that is no class here, and name is the name of the type.
 func (c *class) abstractIs(name string, of *class) (is, known bool) {
-	if c != nil && slices.Contains(c.mro, of) {
-		return true, true
-	}
 	decided := of.module == "collections.abc" || of.module == "_collections_abc" || of.module == "numbers"
 	if !decided {
 		return false, false

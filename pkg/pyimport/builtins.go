@@ -530,6 +530,10 @@ func makeZip(r *Run, a *args) value {
 		lists = append(lists, items)
 		n = min(n, len(items))
 	}
+	if r.spend(n * len(lists) / 16); r.stop != "" {
+		l.open = true
+		return l
+	}
 	for i := range n {
 		if len(lists) == 0 {
 			break

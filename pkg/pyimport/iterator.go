@@ -5,7 +5,8 @@ func (r *Run) newIterator(items []value, open bool) *list {
 	return &list{mark: r.born(), items: items, open: open, once: true}
 }
 
-// iterator makes an iterator of the list that a function returns: what map, zip and the like return can be read once.
+// iterator wraps a function that returns a list, such as map or zip, and returns the list as an iterator: the program can
+// read each item once.
 func iterator(f func(*Run, *args) value) func(*Run, *args) value {
 	return func(r *Run, a *args) value {
 		v := f(r, a)

@@ -138,6 +138,7 @@ func (r *Run) newNamedTuple(name string, fields []string, defaults []value) *cla
 	}
 	c.attrs.put("_fields", t)
 	c.make = func(r *Run, k *class, a *args) value {
+		r.spend(len(fields) / 16)
 		t := &tuple{fields: fields, of: c}
 		for i, f := range fields {
 			v, ok := a.get(i, f)

@@ -41,6 +41,9 @@ func init() {
 			items := l.items
 			l.items = nil
 			for i, item := range items {
+				if !r.step() {
+					return &list{mark: r.born(), open: true}
+				}
 				if i > 0 {
 					item = r.binary("+", l.items[i-1], item)
 				}
@@ -113,15 +116,19 @@ func product(r *Run, a *args) value {
 		if l.open = l.open || more != "" || len(all)*len(items) > maxItems; l.open {
 			return l
 		}
+		if r.spend(len(all) * len(items)); r.stop != "" {
+			l.open = true
+			return l
+		}
 		var longer []value
 		for _, begin := range all {
 			for _, item := range items {
 				t, _ := begin.(*tuple)
 				longer = append(longer, &tuple{items: append(t.items[:len(t.items):len(t.items)], item)})
+				r.spend(len(t.items) / 16)
 			}
 		}
 		all = longer
-		r.spend(len(all))
 	}
 	l.items = all
 	return l
@@ -164,7 +171,8 @@ func zipLongest(r *Run, a *args) value {
 		lists = append(lists, items)
 		n = max(n, len(items))
 	}
-	if l.open {
+	if r.spend(n * len(lists)); l.open || r.stop != "" {
+		l.open = true
 		return l
 	}
 	fill := a.kw["fillvalue"]
@@ -179,7 +187,6 @@ func zipLongest(r *Run, a *args) value {
 		}
 		l.items = append(l.items, t)
 	}
-	r.spend(n)
 	return l
 }
 

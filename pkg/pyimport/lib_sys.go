@@ -140,42 +140,32 @@ var sysFunctions = map[string]func(*Run, *args) value{
 	"getfilesystemencoding":     func(*Run, *args) value { return "utf-8" },
 	"getdefaultencoding":        func(*Run, *args) value { return "utf-8" },
 	"getfilesystemencodeerrors": func(*Run, *args) value { return "surrogateescape" },
-	"exc_info": func(r *Run, _ *args) value {
-		for f := r.frame; f != nil; f = f.caller {
-			if n := len(f.caught); n > 0 && f.caught[n-1].doubt == "" {
-				e := f.caught[n-1].of
-				return &tuple{items: []value{e.of, e, unknownf("a traceback")}}
-			} else if n > 0 {
-				break
-			}
-		}
-		return unknownf("the exception that is handled")
-	},
-	"exception":              notKnown("exception"),
-	"getrefcount":            notKnown("getrefcount"),
-	"getsizeof":              notKnown("getsizeof"),
-	"getswitchinterval":      notKnown("getswitchinterval"),
-	"gettrace":               notKnown("gettrace"),
-	"settrace":               notKnown("settrace"),
-	"getprofile":             notKnown("getprofile"),
-	"setprofile":             notKnown("setprofile"),
-	"is_finalizing":          func(*Run, *args) value { return false },
-	"audit":                  func(*Run, *args) value { return nil },
-	"addaudithook":           func(*Run, *args) value { return nil },
-	"_getframe":              currentFrame,
-	"_getframemodulename":    notKnown("_getframemodulename"),
-	"_current_frames":        notKnown("_current_frames"),
-	"_is_gil_enabled":        func(r *Run, _ *args) value { return !r.in.Free },
-	"_clear_type_cache":      func(*Run, *args) value { return nil },
-	"set_int_max_str_digits": func(*Run, *args) value { return nil },
-	"get_int_max_str_digits": func(*Run, *args) value { return int64(4300) },
-	"call_tracing":           notKnown("call_tracing"),
-	"breakpointhook":         notKnown("breakpointhook"),
-	"get_asyncgen_hooks":     notKnown("get_asyncgen_hooks"),
-	"set_asyncgen_hooks":     notKnown("set_asyncgen_hooks"),
-	"getallocatedblocks":     notKnown("getallocatedblocks"),
-	"_debugmallocstats":      notKnown("_debugmallocstats"),
-	"setswitchinterval":      notKnown("setswitchinterval"),
+	"exc_info":                  excInfo,
+	"exception":                 notKnown("exception"),
+	"getrefcount":               notKnown("getrefcount"),
+	"getsizeof":                 notKnown("getsizeof"),
+	"getswitchinterval":         notKnown("getswitchinterval"),
+	"gettrace":                  notKnown("gettrace"),
+	"settrace":                  notKnown("settrace"),
+	"getprofile":                notKnown("getprofile"),
+	"setprofile":                notKnown("setprofile"),
+	"is_finalizing":             func(*Run, *args) value { return false },
+	"audit":                     func(*Run, *args) value { return nil },
+	"addaudithook":              func(*Run, *args) value { return nil },
+	"_getframe":                 currentFrame,
+	"_getframemodulename":       notKnown("_getframemodulename"),
+	"_current_frames":           notKnown("_current_frames"),
+	"_is_gil_enabled":           func(r *Run, _ *args) value { return !r.in.Free },
+	"_clear_type_cache":         func(*Run, *args) value { return nil },
+	"set_int_max_str_digits":    func(*Run, *args) value { return nil },
+	"get_int_max_str_digits":    func(*Run, *args) value { return int64(4300) },
+	"call_tracing":              notKnown("call_tracing"),
+	"breakpointhook":            notKnown("breakpointhook"),
+	"get_asyncgen_hooks":        notKnown("get_asyncgen_hooks"),
+	"set_asyncgen_hooks":        notKnown("set_asyncgen_hooks"),
+	"getallocatedblocks":        notKnown("getallocatedblocks"),
+	"_debugmallocstats":         notKnown("_debugmallocstats"),
+	"setswitchinterval":         notKnown("setswitchinterval"),
 }
 
 // frameObject is a frame of sys._getframe.
@@ -218,4 +208,19 @@ func currentFrame(r *Run, a *args) value {
 		return unknownf("a frame")
 	}
 	return &frameObject{f}
+}
+
+// excInfo is sys.exc_info: the exception of the handler that runs, in this function or in a caller.
+func excInfo(r *Run, _ *args) value {
+	for f := r.frame; f != nil; f = f.caller {
+		n := len(f.caught)
+		if n == 0 {
+			continue
+		}
+		if e := f.caught[n-1]; e.doubt == "" {
+			return &tuple{items: []value{e.of.of, e.of, unknownf("a traceback")}}
+		}
+		break
+	}
+	return unknownf("the exception that is handled")
 }

@@ -20,10 +20,13 @@ func power(x, y int64) value {
 		return unknownf("a float")
 	}
 	n := int64(1)
-	for ; y > 0; y-- {
-		if x == 0 || x == 1 {
-			return x
+	if x == 0 || x == 1 || x == -1 { // these never grow, so that the loop would have y rounds
+		if y == 0 || x == -1 && y%2 == 0 {
+			return n
 		}
+		return x
+	}
+	for ; y > 0; y-- {
 		if n > math.MaxInt32 || n < -math.MaxInt32 || x > math.MaxInt32 || x < -math.MaxInt32 {
 			if x != 2 || n > 1<<60 {
 				return unknownf("a large number")

@@ -863,6 +863,7 @@ func (r *Run) relation(op string, a, b value) (is, known bool) {
 	}
 	if x, ok := a.(*set); ok {
 		if y, ok := b.(*set); ok {
+			r.spend(len(x.items) + len(y.items))
 			return x.relation(op, y)
 		}
 	}

@@ -36,7 +36,7 @@ type (
 		items []value
 		open  bool   // may have other items
 		split bool   // the parts of a text
-		once  bool   // an iterator: what is read is gone
+		once  bool   // it is an iterator, and loses each item that the program reads
 		mixed bool   // in an order that is not known
 		of    *class // collections.deque, or nil
 		held  held
@@ -298,6 +298,7 @@ func (r *Run) equalWithin(a, b value, depth int) (eq, known bool) {
 			if x.open || y.open {
 				return a == b, a == b
 			}
+			r.spend(len(x.items) + len(y.items))
 			return len(x.items) == len(y.items) && x.has(y), true
 		}
 	case *dict:

@@ -612,7 +612,7 @@ func (r *reducer) findHot() {
 var specialMethods = newWordSet(`__setattr__ __getattribute__ __getattr__ __new__ __call__ __len__ __bool__ __eq__ __missing__ __iter__ __getitem__
 __setitem__ __contains__ __str__ __init__`)
 
-// isSpecial reports whether a method is one of specialMethods. Its construction matters only of a container.
+// isSpecial reports whether a method is one of specialMethods. It takes __init__ for one in classes of containers alone.
 func (r *reducer) isSpecial(l *logical) bool {
 	text := r.bytesOf(l)
 	if n := bytes.IndexByte(text, '_'); n < 0 || !bytes.HasPrefix(text[n:], []byte("__")) {
