@@ -4,8 +4,9 @@
 #
 #   test/fresh.sh [whole]
 #
-# In a clone of the last commit it runs `go run ./cmd/imgcheck demo`, and the parts of
-# `make test` that depend on the machine: `make deps`, a test with the race detector (cgo)
+# In a clone of the last commit it runs `go run ./cmd/imgcheck demo`, builds a release, which
+# must have the same bytes as one that is built outside with another cache, and runs the parts
+# of `make test` that depend on the machine: `make deps`, a test with the race detector (cgo)
 # and programs built by gcc for glibc and musl; with "whole", all of `make test`. It prints
 # the time and disk of each. SUITE names another release than bookworm, MIRROR and KEYRING
 # its archive. Needs root, debootstrap, and a network for Go and apt. The minbase stays in
@@ -54,6 +55,13 @@ mkdir "$root/root/imgcheck"
 there sh -c 'apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install make git ca-certificates >/dev/null'
 git clone -q "$PWD" "$root/root/imgcheck"
 there go run ./cmd/imgcheck demo
+
+CYCLONEDX=$(CGO_ENABLED=0 GOFLAGS=-trimpath go -C release/tools tool -n cyclonedx-gomod)
+cp "$CYCLONEDX" "$root/usr/local/bin/cyclonedx-gomod"
+release=(VERSION=v0.0.0-check COMMIT=0123456789abcdef0123456789abcdef01234567 TARGETS="linux/$(go env GOARCH)")
+there env "${release[@]}" CYCLONEDX=/usr/local/bin/cyclonedx-gomod DIST=/root/release ./release/release.sh
+env "${release[@]}" CYCLONEDX="$CYCLONEDX" DIST="$work/release" "$root/root/imgcheck/release/release.sh"
+cmp "$root/root/release/SHA256SUMS" "$work/release/SHA256SUMS"
 if [ "${2:-}" = whole ]; then
   there make test
 else
@@ -61,4 +69,4 @@ else
   there go test -race ./internal/outfile
   there go test -run '^TestWorlds$' ./pkg/elfdeps
 fi
-echo "The README's commands work on a fresh $suite."
+echo "The README's commands work on a fresh $suite, and a release that is built there has the same bytes."

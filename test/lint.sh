@@ -15,7 +15,7 @@ shellcheck --shell=sh pkg/githook/pre-push.sh # a part of other hooks, so it has
 
 # Vale reads Go by a parser in C, and YAML by one in C++. Without --no-global it would add
 # the rules of a user.
-vale=$(go -C test/vale tool -n vale)
+vale=$(CGO_ENABLED=1 go -C test/vale tool -n vale)
 git ls-files -z '*.go' '*.md' | xargs -0 "$vale" --no-global --config test/vale/.vale.ini --output line
 
 # An action's inputs have no type, a workflow's need one.
