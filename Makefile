@@ -24,13 +24,12 @@ lint: ## vet, staticcheck, gofumpt, shellcheck, actionlint, Vale for the English
 # on all text images, those of pkg/layers pkg/inflate on several processors.
 PLAIN = /cmd/|/test/|/release|/rules$$|/internal/(deflatetail|version)$$|/pkg/(builds|buildkit|dockerfile|dockerlint|elfdeps|explain|imagerefs|inflate|inventory|ldd|lint|nodejs|packs|predict|pycode|pyenv|pyimport|pysource|replay|report|signature|size|startup|templates)$$
 
-# Garbage is collected seldom below a gigabyte, which saves a fifth of the tests' time. make
-# lint vets all packages, so the tests do not vet them and all that they import once more.
+# Garbage is collected seldom below a gigabyte, which saves a fifth of the tests' time.
 unit: export GOGC = 400
 unit: export GOMEMLIMIT = 1GiB
 unit: ## all tests, with the race detector where goroutines meet
-	$(GO) test -vet=off -timeout 30m $$($(GO) list ./... | grep -E '$(PLAIN)')
-	CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 30m $$($(GO) list ./... | grep -vE '$(PLAIN)')
+	$(GO) test -timeout 30m $$($(GO) list ./... | grep -E '$(PLAIN)')
+	CGO_ENABLED=1 $(GO) test -race -timeout 30m $$($(GO) list ./... | grep -vE '$(PLAIN)')
 
 real: ## images of Debian and npm, and the git hook beside hook managers; root, 20 GB, some minutes
 	$(GO) test -count=1 -tags managers -run TestHookManagers ./cmd/imgcheck
