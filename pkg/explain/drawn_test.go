@@ -97,6 +97,7 @@ func TestDrawn(t *testing.T) {
 		{"drawn-30.jsonl", 99, 99, 0},
 		{"drawn-31.jsonl", 90, 97, 3},
 		{"drawn-32.jsonl", 75, 82, 6},
+		{"drawn-33.jsonl", 85, 92, 0},
 		{"practice-1.jsonl", 98, 98, 0},
 		{"practice-2.jsonl", 93, 94, 2},
 		{"practice-3.jsonl", 97, 100, 0},
