@@ -28,8 +28,8 @@ PLAIN = /cmd/|/test/|/release|/rules$$|/internal/(deflatetail|version)$$|/pkg/(b
 unit: export GOGC = 400
 unit: export GOMEMLIMIT = 1GiB
 unit: ## all tests, with the race detector where goroutines meet
-	$(GO) test -timeout 30m $$($(GO) list ./... | grep -E '$(PLAIN)')
-	CGO_ENABLED=1 $(GO) test -race -timeout 30m $$($(GO) list ./... | grep -vE '$(PLAIN)')
+	$(GO) test -timeout 60m $$($(GO) list ./... | grep -E '$(PLAIN)')
+	CGO_ENABLED=1 $(GO) test -race -timeout 60m $$($(GO) list ./... | grep -vE '$(PLAIN)')
 
 real: ## images of Debian and npm, and the git hook beside hook managers; root, 20 GB, some minutes
 	$(GO) test -count=1 -tags managers -run TestHookManagers ./cmd/imgcheck

@@ -99,6 +99,7 @@ func TestDrawn(t *testing.T) {
 		{"drawn-32.jsonl", 75, 82, 6},
 		{"drawn-33.jsonl", 85, 92, 0},
 		{"drawn-34.jsonl", 84, 92, 1},
+		{"drawn-35.jsonl", 88, 96, 0},
 		{"practice-1.jsonl", 98, 98, 0},
 		{"practice-2.jsonl", 93, 94, 2},
 		{"practice-3.jsonl", 97, 100, 0},

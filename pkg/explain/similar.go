@@ -44,6 +44,7 @@ const (
 	maxWords   = 4 << 10 // bytes of a text whose words are read
 	newWord    = 7       // weight of a word that no report has
 	fromOthers = 2       // answers of reports beside those of patterns
+	ofPatterns = 0.05    // share of the votes that the second answer of the patterns gets for nothing, the third half of it
 )
 
 // ReadReports reads the known reports of a file system: each line of reports/*.jsonl, with text, source and classes, and the
@@ -231,8 +232,8 @@ func excerpt(s string) (part string, at int) {
 }
 
 // addSimilar adds to the answers of patterns the causes of the reports that resemble a text most: after the first answer, if
-// that is not certain. A text without an answer gets them, if it says enough, and does not resemble a healthy run. They
-// are never more than possible.
+// that is not certain, in the order of the votes, with a little more for the patterns' own. A text without an answer gets
+// them, if it says enough, and does not resemble a healthy run. They are never more than possible.
 func (x *Explainer) addSimilar(r *Result, s string, where surroundings, leave func(*knownReport) bool) {
 	if x.reports == nil || len(r.Answers) > 0 && r.Answers[0].Confidence == Certain {
 		return
@@ -247,36 +248,42 @@ func (x *Explainer) addSimilar(r *Result, s string, where surroundings, leave fu
 		}
 		most = firstAnswers
 	}
-	first := r.Answers[:min(1, len(r.Answers))]
-	added := slices.Clone(first)
+	sum := 0.0
 	for _, v := range all {
-		if most == 0 {
-			break
-		}
-		if v.class == "" || slices.ContainsFunc(added, func(a Answer) bool { return a.Class == v.class }) {
+		sum += v.score
+	}
+	type place struct {
+		a     Answer
+		share float64 // of the votes
+	}
+	var rest []place
+	for i, a := range r.Answers[min(1, len(r.Answers)):] {
+		rest = append(rest, place{a, ofPatterns / float64(i+1)})
+	}
+	for _, v := range all {
+		if v.class == "" || len(r.Answers) > 0 && v.class == r.Answers[0].Class {
 			continue
 		}
-		if a, ok := x.similarAnswer(r, v, s, where); ok {
-			added = append(added, a)
-			most--
+		if i := slices.IndexFunc(rest, func(p place) bool { return p.a.Class == v.class }); i >= 0 {
+			rest[i].a.Like, rest[i].share = sourcesOf(v.by), rest[i].share+v.score/sum
+		} else if most > 0 {
+			if a, ok := x.similarAnswer(v, s, where); ok {
+				rest, most = append(rest, place{a, v.score / sum}), most-1
+			}
 		}
 	}
-	for _, a := range r.Answers[len(first):] {
-		if len(added) < maxAnswers && !slices.ContainsFunc(added, func(b Answer) bool { return a.Case == b.Case }) {
-			added = append(added, a)
+	slices.SortStableFunc(rest, func(a, b place) int { return cmp.Compare(b.share, a.share) })
+	added := slices.Clone(r.Answers[:min(1, len(r.Answers))])
+	for _, p := range rest {
+		if len(added) < maxAnswers && !slices.ContainsFunc(added, func(a Answer) bool { return a.Case == p.a.Case }) {
+			added = append(added, p.a)
 		}
 	}
 	r.Answers = added
 }
 
-// similarAnswer returns the answer of a class of reports: that of the patterns, if they have one of the class, or the case that
-// the patterns find in the most alike of the reports.
-func (x *Explainer) similarAnswer(r *Result, v vote, s string, where surroundings) (Answer, bool) {
-	if i := slices.IndexFunc(r.Answers, func(a Answer) bool { return a.Class == v.class }); i >= 0 {
-		a := r.Answers[i]
-		a.Like = sourcesOf(v.by)
-		return a, true
-	}
+// similarAnswer returns the answer of a class of reports: the case that the patterns find in the most alike of the reports.
+func (x *Explainer) similarAnswer(v vote, s string, where surroundings) (Answer, bool) {
 	id := ""
 	for _, n := range v.by[:min(len(v.by), 3)] {
 		answers := x.byPatterns(n.of.Text).Answers
