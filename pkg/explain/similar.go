@@ -34,7 +34,8 @@ type knownReports struct {
 }
 
 // Parameters of the vote. They were chosen on reports that were left out, one file at a time: 10 to 40
-// neighbours give the same figures within one percent.
+// neighbours give the same figures within one percent. ofPatterns was chosen on the last four draws, each with the patterns and
+// reports of before it: from 0.05 to 0.15 the figures differ by three texts of 447.
 const (
 	neighbours = 30
 	usual      = 300  // reports that have a word which says nothing
