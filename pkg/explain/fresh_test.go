@@ -29,7 +29,7 @@ func decoded[T any](t testing.TB, text string) []T {
 
 // later are fresh reports whose words more often have another cause. Their cause is among
 // the first three answers.
-var later = []string{"ggml-org/llama.cpp#17176", "sgl-project/sglang#5002", "triton-inference-server/server#2414"}
+var later = []string{"ggml-org/llama.cpp#17176", "triton-inference-server/server#2414"}
 
 // TestFresh uses reports that somebody else found after the patterns had been written:
 // the first answer has one of the classes that fit the thread.
