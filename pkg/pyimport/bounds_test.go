@@ -36,6 +36,30 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
+// TestHostileDepth checks programs that call themselves without an end by functions of Python: a goroutine whose stack
+// grows beyond 1 GB ends the whole program.
+func TestHostileDepth(t *testing.T) {
+	for name, source := range map[string]string{
+		"a text that executes itself":   "s = 'exec(s)'\nexec(s)\n",
+		"a text that evaluates itself":  "s = '[[[[eval(s)]]]]'\neval(s)\n",
+		"in another namespace":          "s = 'exec(s, globals())'\nexec(s, globals())\n",
+		"in a namespace of its own":     "s = 'exec(s, {\"s\": s})'\nexec(s, {'s': s})\n",
+		"of a file":                     "with open(__file__) as f:\n  exec(f.read())\n",
+		"compiled":                      "exec(compile(open(__file__).read(), '', 'exec'))\n",
+		"in a class":                    "s = 'class A: exec(s)'\nexec(s)\n",
+		"by map":                        "s = 'list(map(exec, [s]))'\nexec(s)\n",
+		"a function by map":             "f = lambda x: list(map(f, [1]))\nf(1)\n",
+		"a module that executes itself": "import importlib.util\ns = importlib.util.spec_from_file_location('a' + __name__, __file__)\nm = importlib.util.module_from_spec(s)\ns.loader.exec_module(m)\n",
+	} {
+		r := testRun(t, &txtar.Archive{Files: []txtar.File{{Name: "main.py", Data: []byte(source)}}})
+		r.opt.Steps = 20_000_000
+		r.Import("main")
+		if r.steps > 5_000_000 {
+			t.Errorf("%s: took %d steps", name, r.steps)
+		}
+	}
+}
+
 // TestHostileValues checks programs of a few lines whose values are the same ones 2**60 times, contain
 // themselves, or are long: the evaluation ends, and the work for a long value counts as steps, of which a turn
 // of a loop over it takes 200 or more.
@@ -100,6 +124,12 @@ func TestHostileValues(t *testing.T) {
 		"defaults of a line":  loop(table+"\np.set_defaults(**d)", "p.parse_args([])"),
 		"a group of itself":   loop(group+"\na = ['-x', 'a'] * 8000", "g.main(a)"),
 		"a Typer's commands":  loop(typer, "b.add_typer(a)"),
+		"joined texts":        loop(list, "os.path.join(*a)"),
+		"a class of all":      loop(table, "type('A', (), d)"),
+		"an object of all":    loop("class A: pass\na = A()\nfor i in range(16000): setattr(a, 'n' + str(i), i)", "vars(a)"),
+		"lines":               loop("a = '\\n' * 16000", "a.splitlines()"),
+		"many lines":          "__import__(('\\n' * 60000).splitlines()[0])\n",
+		"not known":           loop(list+"\nfrom elsewhere import f", "f(a)"),
 		"applications":        loop("import os, django\nos.environ['DJANGO_SETTINGS_MODULE'] = 'settings'", "django.setup()"),
 	} {
 		files := []txtar.File{{Name: "main.py", Data: []byte(source)}, {Name: "settings.py", Data: []byte("INSTALLED_APPS = ['app' for i in range(16000)]\n")}, {Name: "app.py"}}

@@ -369,6 +369,7 @@ func init() {
 			}
 			if i, ok := a.pos[0].(*instance); ok && i.attrs.open == "" && i.of.known() && i.payload == nil {
 				d := r.newDict()
+				r.spend(len(i.attrs.order))
 				for _, name := range i.attrs.order {
 					r.setKey(d, name, i.attrs.m[name])
 				}
@@ -560,6 +561,7 @@ func (r *Run) makeType(a *args) value {
 		c.opaque = "its attributes are not known"
 	}
 	if ok {
+		r.spend(len(d.pairs))
 		for _, p := range d.pairs {
 			if k, ok := p.key.(string); ok {
 				c.attrs.put(k, p.value)

@@ -180,7 +180,7 @@ func (r *Run) call(fn value, a *args) value {
 	case *function:
 		return r.callFunction(f, a, nil)
 	case *builtin:
-		return f.fn(r, a)
+		return r.callBuiltin(f, a)
 	case *method:
 		b := *a
 		b.pos = append([]value{f.self}, a.pos...)
@@ -206,6 +206,28 @@ func (r *Run) call(fn value, a *args) value {
 		return f.call(r, a)
 	}
 	return unknownf("the result of a call")
+}
+
+// callBuiltin calls a function that the program does not define. The items of its result count as steps.
+func (r *Run) callBuiltin(f *builtin, a *args) value {
+	if r.builtinCalls >= maxBuiltins {
+		r.note(fmt.Sprintf("calls more than %d deep", maxBuiltins))
+		return unknownf("the result of a call")
+	}
+	r.builtinCalls++
+	v := f.fn(r, a)
+	r.builtinCalls--
+	switch v := v.(type) {
+	case *list:
+		r.spend(len(v.items) / 16)
+	case *tuple:
+		r.spend(len(v.items) / 16)
+	case *set:
+		r.spend(len(v.items) / 16)
+	case *dict:
+		r.spend(len(v.pairs) / 16)
+	}
+	return v
 }
 
 // caller is an object that can be called.

@@ -2,6 +2,7 @@ package pyimport
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -174,6 +175,7 @@ func (r *Run) mayAppearAt(v value) {
 
 // makes notes that the program may make a file.
 func (r *Run) makes(p string) {
+	r.spend(1)
 	if r.made == nil {
 		r.made, r.madeHere = map[string]bool{}, map[string]bool{}
 	}
@@ -256,20 +258,24 @@ func (r *Run) isFile(p string) value {
 	return ok && e.Mode.IsRegular() && !e.IsDir()
 }
 
-// joinPath is os.path.join.
+// joinPath is os.path.join. A path that is longer than a text may be is cut.
 func joinPath(parts []string) string {
-	p := ""
-	for i, part := range parts {
-		switch {
-		case strings.HasPrefix(part, "/") || i == 0:
-			p = part
-		case p == "" || strings.HasSuffix(p, "/"):
-			p += part
-		default:
-			p += "/" + part
+	for i, part := range slices.Backward(parts) {
+		if strings.HasPrefix(part, "/") {
+			parts = parts[i:] // the others do not matter
+			break
 		}
 	}
-	return p
+	var p []byte
+	for _, part := range parts {
+		if len(p) > 0 && p[len(p)-1] != '/' {
+			p = append(p, '/')
+		}
+		if p = append(p, part...); len(p) > maxText {
+			break
+		}
+	}
+	return string(p)
 }
 
 // dirname is os.path.dirname.

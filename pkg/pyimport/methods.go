@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // methods are the methods of builtin types, by TYPE.NAME. The first argument is the
@@ -176,9 +177,17 @@ var stringMethods = map[string]func(*Run, *args) value{
 		}
 		return &list{items: []value{s}}
 	}),
-	"splitlines": onText(func(s string, _ *args) value {
-		return texts(strings.Split(strings.TrimSuffix(s, "\n"), "\n"))
-	}),
+	"splitlines": func(r *Run, a *args) value {
+		return onText(func(s string, a *args) value {
+			ends := false
+			if v, ok := a.get(0, "keepends"); ok {
+				if ends, ok = v.(bool); !ok {
+					return unknownf("lines of a text")
+				}
+			}
+			return r.own(texts(splitLines(s, ends)))
+		})(r, a)
+	},
 	"partition": onText(func(s string, a *args) value {
 		sep, ok := a.text(0, "sep")
 		if !ok || sep == "" {
@@ -288,6 +297,29 @@ func texts(list_ []string) *list {
 		l.items = append(l.items, s)
 	}
 	return l
+}
+
+// splitLines is str.splitlines.
+func splitLines(s string, ends bool) []string {
+	var lines []string
+	for s != "" {
+		end := strings.IndexAny(s, "\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029")
+		next := len(s)
+		if end < 0 {
+			end = next
+		} else if strings.HasPrefix(s[end:], "\r\n") {
+			next = end + len("\r\n")
+		} else {
+			_, size := utf8.DecodeRuneInString(s[end:])
+			next = end + size
+		}
+		if ends {
+			end = next
+		}
+		lines = append(lines, s[:end])
+		s = s[next:]
+	}
+	return lines
 }
 
 // splitText is str.split.

@@ -460,6 +460,7 @@ func (r *Run) binary(op string, a, b value) value {
 			return &list{mark: r.born(), items: slices.Concat(x.items, y.items), open: x.open || y.open}
 		}
 		if n, ok := b.(int64); ok && op == "*" && n*int64(len(x.items)) < maxItems && n >= 0 && n < maxItems {
+			r.spend(int(n) * len(x.items) / 4)
 			return &list{mark: r.born(), items: slices.Repeat(x.items, int(n)), open: x.open}
 		}
 	case *tuple:

@@ -138,9 +138,11 @@ type Options struct {
 
 // Bounds of the evaluation, which no program that works comes near.
 const (
-	maxDepth   = 400  // calls of functions within one another
-	maxImports = 250  // imports within one another, and parts of a module's name
-	maxModule  = 4096 // bytes of a module's name: PATH_MAX
+	maxDepth = 400 // calls of functions within one another
+	// maxBuiltins are calls of builtin functions within one another. exec of a text that executes itself has no other bound.
+	maxBuiltins = 1000
+	maxImports  = 250  // imports within one another, and parts of a module's name
+	maxModule   = 4096 // bytes of a module's name: PATH_MAX
 	// absentSteps are the steps that a module or library counts as which is not found, for
 	// the memory of its node: any number of them can be tried.
 	absentSteps = 256
@@ -175,21 +177,23 @@ type Run struct {
 	branch   *branch
 	branches int
 	depth    int
-	basis    basis           // of the exceptions of the call from a module's top level
-	calls    int             // of functions, from top levels
-	made     map[string]bool // files that the program may make (mayMake)
-	madeHere map[string]bool // the same of texts without a slash
-	madeAny  bool            // or any other
-	survived survivor        // of the function called last from a module's top level
-	budget   int             // the number of steps at which the outermost call is given up
-	givenUp  bool            // it was
-	frame    *frame
-	entering *withStatement // the one whose context the next call makes, or nil
-	within   *withStatement // the one whose context runs, a generator, or nil
-	tries    []tryLevel
-	node     *Node
-	loads    int
-	nesting  int // imports within one another
+	basis    basis // of the exceptions of the call from a module's top level
+	calls    int   // of functions, from top levels
+	// builtinCalls are the calls of builtin functions that run, within one another: exec, eval, map and sorted call the program again.
+	builtinCalls int
+	made         map[string]bool // files that the program may make (mayMake)
+	madeHere     map[string]bool // the same of texts without a slash
+	madeAny      bool            // or any other
+	survived     survivor        // of the function called last from a module's top level
+	budget       int             // the number of steps at which the outermost call is given up
+	givenUp      bool            // it was
+	frame        *frame
+	entering     *withStatement // the one whose context the next call makes, or nil
+	within       *withStatement // the one whose context runs, a generator, or nil
+	tries        []tryLevel
+	node         *Node
+	loads        int
+	nesting      int // imports within one another
 
 	modules  *names // sys.modules
 	builtins *names

@@ -33,7 +33,8 @@ const (
 	maxModulesOf = 4       // modules of one package
 	startSpan    = 4 << 20 // steps of the evaluation of one
 	allSpan      = 128 << 20
-	startsAtOnce = 16 // between which the steps of all are compared with maxSpan
+	sharedSpan   = 4 * startSpan // steps of the imports that share one process, whose values are all kept: some 100 bytes a step at most
+	startsAtOnce = 16            // between which the steps of all are compared with maxSpan
 )
 
 // maxSpan limits the steps of all programs and imports of an image; those of one batch may
@@ -191,7 +192,7 @@ func (st *starter) oneAfterAnother(ctx context.Context, same []job) (failing []j
 			failing, done = append(failing, same[done]), done+1
 		}
 	}()
-	run, host := st.process(same[0], min(len(same), startsAtOnce*8)*startSpan/8)
+	run, host := st.process(same[0], min(len(same)*startSpan/8, sharedSpan))
 	if run == nil {
 		return nil, len(same)
 	}
