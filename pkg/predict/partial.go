@@ -170,7 +170,8 @@ type dynamic struct {
 	*ends
 	o       *elfdeps.Object
 	loads   [][3]uint64 // address, offset and bytes in the file
-	off, sz uint64      // of the section
+	addr    uint64      // of the section
+	sz      uint64      // its bytes
 	strings uint64      // the offset of the string table
 	program bool        // it has an interpreter
 }
@@ -183,7 +184,7 @@ func (d *dynamic) segment(kind elf.ProgType, flags elf.ProgFlag, off, addr, file
 			d.o.LoadEnd = max(d.o.LoadEnd, int64(end))
 		}
 	case elf.PT_DYNAMIC:
-		d.off, d.sz, d.o.Dynamic = off, filesz, true
+		d.addr, d.sz, d.o.Dynamic = addr, filesz, true // the loader takes the address (_dl_map_object_from_fd, l_ld)
 	case elf.PT_INTERP:
 		d.program = true
 	case elf.PT_TLS:
@@ -210,10 +211,14 @@ func (d *dynamic) read() error {
 	if !d.o.Dynamic || d.program || d.sz > maxDynamic {
 		return errPartly
 	}
+	off, ok := d.offset(d.addr, d.sz)
+	if !ok {
+		return errPartly
+	}
 	var list [][2]uint64
 	value := map[elf.DynTag]uint64{}
 	for at := uint64(0); at+16 <= d.sz; at += 16 {
-		b := d.at(d.off+at, 16)
+		b := d.at(off+at, 16)
 		if b == nil {
 			return errPartly
 		}
@@ -224,7 +229,6 @@ func (d *dynamic) read() error {
 		value[elf.DynTag(x[0])] = x[1]
 		list = append(list, x)
 	}
-	var ok bool
 	if d.strings, ok = d.offset(value[elf.DT_STRTAB], value[elf.DT_STRSZ]); !ok {
 		return errPartly
 	}
