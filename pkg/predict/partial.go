@@ -169,7 +169,7 @@ func (e *ends) object() (*elfdeps.Object, error) {
 type dynamic struct {
 	*ends
 	o       *elfdeps.Object
-	loads   [][3]uint64 // address, offset and bytes in the file
+	loads   [][4]uint64 // address, offset, bytes in the file and in memory
 	addr    uint64      // of the section
 	sz      uint64      // its bytes
 	strings uint64      // the offset of the string table
@@ -179,7 +179,7 @@ type dynamic struct {
 func (d *dynamic) segment(kind elf.ProgType, flags elf.ProgFlag, off, addr, filesz, memsz uint64) {
 	switch kind {
 	case elf.PT_LOAD:
-		d.loads = append(d.loads, [3]uint64{addr, off, filesz})
+		d.loads = append(d.loads, [4]uint64{addr, off, filesz, memsz})
 		if end := off + filesz; end <= uint64(d.size) && end >= off {
 			d.o.LoadEnd = max(d.o.LoadEnd, int64(end))
 		}
@@ -196,14 +196,20 @@ func (d *dynamic) segment(kind elf.ProgType, flags elf.ProgFlag, off, addr, file
 	}
 }
 
-// offset returns where n bytes of an address are in the file.
-func (d *dynamic) offset(addr, n uint64) (uint64, bool) {
+// offset returns where n bytes of an address are in the file. Segments that overlap there, as no linker makes them, do
+// not tell.
+func (d *dynamic) offset(addr, n uint64) (off uint64, ok bool) {
+	within := 0
 	for _, l := range d.loads {
-		if addr >= l[0] && addr-l[0] < l[2] && n <= l[2]-(addr-l[0]) {
-			return l[1] + addr - l[0], true
+		if addr < l[0] || addr-l[0] >= max(l[2], l[3]) {
+			continue
+		}
+		within++
+		if at := addr - l[0]; at < l[2] && n <= l[2]-at {
+			off, ok = l[1]+at, true
 		}
 	}
-	return 0, false
+	return off, ok && within == 1
 }
 
 // read reads the section, and the names and versions that it has.
