@@ -23,6 +23,11 @@ var abstractOf = map[string][]string{
 	"method":   strings.Fields("Callable Hashable"),
 	"type":     strings.Fields("Callable Hashable"),
 
+	"range":       strings.Fields("Sequence Collection Sized Iterable Container Reversible Hashable"),
+	"dict_keys":   strings.Fields("KeysView Set MappingView Collection Sized Iterable Container Reversible"),
+	"dict_items":  strings.Fields("ItemsView Set MappingView Collection Sized Iterable Container Reversible"),
+	"dict_values": strings.Fields("ValuesView MappingView Collection Sized Iterable Container Reversible Hashable"),
+
 	"builtin_function_or_method": strings.Fields("Callable Hashable"),
 }
 

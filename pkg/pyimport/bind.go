@@ -25,14 +25,14 @@ func (r *Run) bind(f *function, a *args, vars *names) bool {
 			fit.named = true
 			continue
 		}
-		fit.taken[p.Name] = true
+		fit.taken[p.Name] = !p.PositionalOnly
 		if !p.KeywordOnly {
 			fit.positional++
 		}
 		if p.Default != nil && !p.KeywordOnly {
 			fit.defaults++
 		}
-		if v, ok := a.kw[p.Name]; ok {
+		if v, ok := a.kw[p.Name]; ok && !p.PositionalOnly {
 			vars.put(p.Name, v)
 			if p.KeywordOnly {
 				fit.keywordOnly++
@@ -92,7 +92,7 @@ func (f *function) qualified(r *Run) (name string, known bool) {
 
 // fit counts the arguments of a call against the parameters of a function.
 type fit struct {
-	taken                             map[string]bool // parameters that a name can give
+	taken                             map[string]bool // parameters, and whether a name can give them
 	rest, named                       bool            // there is a *args, a **kwargs
 	positional, defaults, keywordOnly int             // parameters by position, with defaults; keyword-only ones that are given
 	missingPositional, missingKeyword []string
@@ -111,7 +111,10 @@ func (t *fit) miss(name string, keywordOnly bool) {
 func (t *fit) refusal(a *args) (text string, vague bool) {
 	others := slices.DeleteFunc(sortedKeys(a.kw), func(name string) bool { return t.taken[name] })
 	given := len(a.pos)
+	byPosition := slices.DeleteFunc(slices.Clone(others), func(name string) bool { _, is := t.taken[name]; return !is })
 	switch {
+	case len(byPosition) > 0 && !t.named:
+		return "got some positional-only arguments passed as keyword arguments: '" + strings.Join(byPosition, ", ") + "'", true
 	case len(others) > 0 && !t.named:
 		return "got an unexpected keyword argument '" + others[0] + "'", len(others) > 1
 	case given > t.positional && !t.rest:

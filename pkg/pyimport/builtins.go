@@ -1,6 +1,7 @@
 package pyimport
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -453,8 +454,11 @@ func makeFloat(r *Run, a *args) value {
 	case float64:
 		return v
 	case string:
-		f, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
-		if err == nil {
+		text := strings.TrimSpace(v)
+		if strings.ContainsAny(text, "_xXpP") { // which ParseFloat reads in another way
+			return unknownf("a number")
+		}
+		if f, err := strconv.ParseFloat(text, 64); err == nil || errors.Is(err, strconv.ErrRange) {
 			return f
 		}
 		if isNoNumber(strings.ReplaceAll(v, ".", "")) {
@@ -505,7 +509,7 @@ func makeRange(r *Run, a *args) value {
 			step = n
 		}
 	}
-	l := &list{mark: r.born()}
+	l := &list{mark: r.born(), of: r.typeClass("range")}
 	if step == 0 {
 		l.open = true
 		return l

@@ -25,8 +25,12 @@ type class struct {
 	total bool
 	// named says that its objects take named arguments as attributes: those of a dataclass.
 	named bool
+	// data says that it is a dataclass.
+	data bool
 	// meta is its metaclass, as far as a class statement or a base tells, or nil.
 	meta *class
+	// enum says that it is an enumeration whose members are objects of it, and no numbers or texts.
+	enum bool
 	// virtual says that classes are registered as its subclasses (abc.ABCMeta.register).
 	virtual bool
 	// make makes an instance of a class that this package implements.
@@ -161,6 +165,12 @@ func (r *Run) execClass(s *pysource.Class) {
 		return
 	}
 	c.fields = f.fields
+	r.makeMembers(c)
+	for _, name := range []string{"__init_subclass__", "__class_getitem__"} { // class methods without a decorator
+		if f, ok := c.attrs.m[name].(*function); ok {
+			c.attrs.put(name, &classMethod{f})
+		}
+	}
 	for _, name := range c.attrs.order {
 		c.adopt(c.attrs.m[name], f)
 	}
@@ -172,6 +182,47 @@ func (r *Run) execClass(s *pysource.Class) {
 	v := r.decorate(made, s.Decorators)
 	if r.raised == nil {
 		r.assignName(s.Name, v)
+	}
+}
+
+// makeMembers replaces the values of an enumeration by its members: objects of the class that have a name and a value
+// (enum.EnumType). Those of IntEnum, StrEnum and others that are numbers or texts as well stay what the body says.
+func (r *Run) makeMembers(c *class) {
+	if !slices.ContainsFunc(c.mro[1:], func(k *class) bool { return k.module == "enum" && k.name == "Enum" }) {
+		return
+	}
+	made := false // values are what a function of the program makes
+	for _, k := range c.mro {
+		if k.module == "builtins" && !k.isObject() {
+			return
+		}
+		made = made || k.module != "enum" && !k.isObject() && (k.attrs.m["__new__"] != nil || k.attrs.m["__init__"] != nil)
+	}
+	c.enum = true
+	members := map[string]*instance{}
+	for _, name := range c.attrs.order {
+		v := c.attrs.m[name]
+		switch v.(type) {
+		case *function, *property, *staticMethod, *classMethod, *builtin, *class, *instance:
+			continue
+		}
+		if strings.HasPrefix(name, "_") {
+			continue
+		}
+		key, known := hashKey(v)
+		m := members[key]
+		if m == nil || !known {
+			m = &instance{of: c, attrs: r.newNames()}
+			m.attrs.put("name", name)
+			m.attrs.put("_name_", name)
+			if made {
+				v = unknownf("the value of a member")
+			}
+			m.attrs.put("value", v)
+			m.attrs.put("_value_", v)
+			members[key] = m
+		}
+		c.attrs.put(name, m)
 	}
 }
 
@@ -272,6 +323,22 @@ func (r *Run) newInstance(c *class, a *args) value {
 	return i
 }
 
+// hideDefaults sets the fields of a dataclass to unknown that have a default in its class, and may get another value: from an
+// argument by position, as fields without a default are not known here, or from __post_init__.
+func (r *Run) hideDefaults(i *instance, a *args) {
+	after := i.of.has("__post_init__")
+	if !after && len(a.pos) == 0 && !a.open && (i.of.named || len(a.kw) == 0) {
+		return
+	}
+	for _, k := range i.of.mro {
+		for _, name := range k.fields {
+			if _, set := i.attrs.get(name); k.data && !set {
+				r.set(i.attrs, name, unknownf("a field of a dataclass"))
+			}
+		}
+	}
+}
+
 // callNew calls a class that has __new__. Its result is known if it is followed.
 func (r *Run) callNew(c *class, fn value, a *args) value {
 	if s, ok := fn.(*staticMethod); ok {
@@ -298,6 +365,7 @@ func (r *Run) initialize(i *instance, a *args) {
 		}
 	}
 	if !ok {
+		r.hideDefaults(i, a)
 		return
 	}
 	f, isFunc := v.(*function)

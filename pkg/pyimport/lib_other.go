@@ -276,6 +276,7 @@ func dataclass(r *Run, a *args) value {
 		if c.opaque == "" {
 			c.opaque = "a dataclass"
 		}
+		c.data = true
 		c.named = !c.has("__init__") && !c.has("__post_init__")
 		eq, given := a.kw["eq"]
 		frozen, unsafe := a.kw["frozen"], a.kw["unsafe_hash"]

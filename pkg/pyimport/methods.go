@@ -61,7 +61,18 @@ func onText(f func(s string, a *args) value) func(*Run, *args) value {
 }
 
 func textFunc(f func(string) string) func(*Run, *args) value {
-	return onText(func(s string, _ *args) value { return f(s) })
+	return onASCII(func(s string) value { return f(s) })
+}
+
+// onASCII makes a method of strings that asks what kinds of characters they have. Beyond ASCII, Python's tables and
+// special cases are not these of Go ('ß'.upper() is 'SS').
+func onASCII(f func(s string) value) func(*Run, *args) value {
+	return onText(func(s string, _ *args) value {
+		if strings.IndexFunc(s, func(c rune) bool { return c > unicode.MaxASCII }) >= 0 {
+			return unknownf("a text that is not ASCII alone")
+		}
+		return f(s)
+	})
 }
 
 // affix makes str.startswith or str.endswith.
@@ -129,17 +140,17 @@ var stringMethods = map[string]func(*Run, *args) value{
 		return strings.ToUpper(s[:min(1, len(s))]) + strings.ToLower(s[min(1, len(s)):])
 	}),
 	"title": notKnown("title"),
-	"isalpha": onText(func(s string, _ *args) value {
+	"isalpha": onASCII(func(s string) value {
 		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsLetter(c) }) < 0
 	}),
-	"isalnum": onText(func(s string, _ *args) value {
+	"isalnum": onASCII(func(s string) value {
 		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsNumber(c) }) < 0
 	}),
-	"isspace": onText(func(s string, _ *args) value { return s != "" && strings.TrimSpace(s) == "" }),
-	"isnumeric": onText(func(s string, _ *args) value {
+	"isspace": onASCII(func(s string) value { return s != "" && strings.TrimSpace(s) == "" }),
+	"isnumeric": onASCII(func(s string) value {
 		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsNumber(c) }) < 0
 	}),
-	"isdecimal": onText(func(s string, _ *args) value {
+	"isdecimal": onASCII(func(s string) value {
 		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsDigit(c) }) < 0
 	}),
 	"ljust": padded('<'),
@@ -156,14 +167,14 @@ var stringMethods = map[string]func(*Run, *args) value{
 		}
 		return spec{fill: '0', align: '=', width: int(width)}.pad(sign, s)
 	}),
-	"isdigit": onText(func(s string, _ *args) value {
+	"isdigit": onASCII(func(s string) value {
 		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsDigit(c) }) < 0
 	}),
-	"isidentifier": onText(func(s string, _ *args) value {
+	"isidentifier": onASCII(func(s string) value {
 		return s != "" && strings.IndexFunc(s, func(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsDigit(c) }) < 0 && !unicode.IsDigit(rune(s[0]))
 	}),
-	"isupper": onText(func(s string, _ *args) value { return s != strings.ToLower(s) && s == strings.ToUpper(s) }),
-	"islower": onText(func(s string, _ *args) value { return s != strings.ToUpper(s) && s == strings.ToLower(s) }),
+	"isupper": onASCII(func(s string) value { return s != strings.ToLower(s) && s == strings.ToUpper(s) }),
+	"islower": onASCII(func(s string) value { return s != strings.ToUpper(s) && s == strings.ToLower(s) }),
 	"split":   splitText,
 	"rsplit": onText(func(s string, a *args) value {
 		sep, ok := a.text(0, "sep")
@@ -287,7 +298,11 @@ func find(s string, a *args, index func(s, sub string) int) value {
 	if !ok || len(a.pos) > 1 {
 		return unknownf("a position")
 	}
-	return int64(index(s, t))
+	i := index(s, t)
+	if i > 0 {
+		i = utf8.RuneCountInString(s[:i])
+	}
+	return int64(i)
 }
 
 // texts returns a list of strings.
@@ -409,6 +424,12 @@ func (r *Run) format(s string, v value) value {
 			whole = false
 		}
 	}
+	switch v.(type) {
+	case *tuple, string, bool, int64, float64, nil:
+		if len(items) > 0 {
+			return unknownf("a formatted text") // TypeError: not all arguments are converted
+		}
+	}
 	if !whole {
 		return &unknown{why: "a formatted text", text: b.String()}
 	}
@@ -503,7 +524,7 @@ func (r *Run) formatFlags(flags string, verb byte, item value) (string, bool) {
 // formatBraces is str.format.
 func (r *Run) formatBraces(s string, a *args) value {
 	var b strings.Builder
-	auto, whole := 1, true
+	auto, whole, numbered := 1, true, false
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if (c == '{' || c == '}') && i+1 < len(s) && s[i+1] == c {
@@ -531,6 +552,7 @@ func (r *Run) formatBraces(s string, a *args) value {
 			auto++
 		} else if n, err := strconv.Atoi(field); err == nil && n >= 0 && n < 1000 {
 			v, ok = a.get(n+1, "")
+			numbered = true
 		} else {
 			name, rest, dotted := strings.Cut(field, ".")
 			v, ok = a.kw[name]
@@ -552,6 +574,9 @@ func (r *Run) formatBraces(s string, a *args) value {
 			t, whole = "…", false
 		}
 		b.WriteString(t)
+	}
+	if numbered && auto > 1 {
+		return unknownf("a formatted text") // ValueError
 	}
 	if !whole {
 		return &unknown{why: "a formatted text", text: b.String()}
@@ -773,10 +798,12 @@ var dictMethods = map[string]func(*Run, *args) value{
 		v, _ = a.get(1, "default")
 		return v
 	}),
-	"keys":   func(r *Run, a *args) value { return r.listOf(a.pos[0]) },
-	"values": onDict(func(r *Run, d *dict, _ *args) value { return r.pairsOf(d, func(p pair) value { return p.value }) }),
+	"keys": func(r *Run, a *args) value { return r.viewOf("dict_keys", r.listOf(a.pos[0])) },
+	"values": onDict(func(r *Run, d *dict, _ *args) value {
+		return r.viewOf("dict_values", r.pairsOf(d, func(p pair) value { return p.value }))
+	}),
 	"items": onDict(func(r *Run, d *dict, _ *args) value {
-		return r.pairsOf(d, func(p pair) value { return &tuple{items: []value{p.key, p.value}} })
+		return r.viewOf("dict_items", r.pairsOf(d, func(p pair) value { return &tuple{items: []value{p.key, p.value}} }))
 	}),
 	"setdefault": onDict(func(r *Run, d *dict, a *args) value {
 		key, _ := a.get(0, "")
@@ -877,7 +904,13 @@ func (r *Run) listOf(v value) *list {
 	return &list{mark: r.born(), items: items, open: more != ""}
 }
 
-func (r *Run) pairsOf(d *dict, f func(pair) value) value {
+// viewOf marks a new list as a view of a dict, which compares and prints otherwise.
+func (r *Run) viewOf(name string, l *list) *list {
+	l.of = r.typeClass(name)
+	return l
+}
+
+func (r *Run) pairsOf(d *dict, f func(pair) value) *list {
 	l := &list{mark: r.born(), open: d.open}
 	r.spend(len(d.pairs))
 	for _, p := range d.pairs {
@@ -1034,7 +1067,7 @@ var environMethods = map[string]func(*Run, *args) value{
 	"items": func(r *Run, a *args) value {
 		return &list{mark: r.born(), open: true}
 	},
-	"keys":   func(r *Run, a *args) value { return r.listOf(a.pos[0]) },
+	"keys":   func(r *Run, a *args) value { return r.viewOf("dict_keys", r.listOf(a.pos[0])) },
 	"values": func(r *Run, _ *args) value { return &list{mark: r.born(), open: true} },
 }
 

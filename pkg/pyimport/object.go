@@ -398,7 +398,7 @@ func (p *filePath) attr(r *Run, name string) (value, bool) {
 			t.items = append(t.items, "/")
 		}
 		for _, s := range strings.Split(strings.Trim(rest, "/"), "/") {
-			if s != "" {
+			if s != "" && s != "." {
 				t.items = append(t.items, s)
 			}
 		}

@@ -449,6 +449,11 @@ func (r *Run) binary(op string, a, b value) value {
 			return unknownf("a number")
 		}
 		if v, ok := intOp(op, toInt(x), b); ok {
+			if _, also := b.(bool); also && strings.Contains("&|^", op) {
+				if _, is := a.(bool); is {
+					return v == value(int64(1))
+				}
+			}
 			return v
 		}
 	case *list:
@@ -1037,6 +1042,10 @@ func (r *Run) holds(of, v value) (is, known bool) {
 			return strings.Contains(c, s), true
 		}
 		return false, false
+	case byteText:
+		if s, ok := v.(byteText); ok {
+			return strings.Contains(string(c), string(s)), true
+		}
 	case *mappings:
 		if s, ok := v.(string); ok {
 			return c.contains(s)
@@ -1099,7 +1108,7 @@ func (r *Run) getItem(v, index value) value {
 		if s, ok := index.(*slice); ok {
 			from, to, ok := s.bounds(len(v.begin))
 			lower, _ := s.lower.(int64)
-			if upper, isInt := s.upper.(int64); ok && isInt && lower >= 0 && upper >= 0 && upper <= int64(len(v.begin)) {
+			if upper, isInt := s.upper.(int64); ok && isInt && v.begin != "" && lower >= 0 && upper >= 0 && upper <= int64(len(v.begin)) {
 				return v.begin[from:to]
 			}
 		}
@@ -1124,7 +1133,11 @@ func (r *Run) getItem(v, index value) value {
 			return unknownf("an item of a list that is sorted in a way that is not known")
 		}
 		return r.sequenceItem(v.items, v.open, index, func(items []value) value {
-			return &list{mark: r.born(), items: items, open: v.open}
+			part := &list{mark: r.born(), items: items, open: v.open}
+			if v.of != nil && v.of.name == "range" {
+				part.of = v.of
+			}
+			return part
 		})
 	case *tuple:
 		return r.sequenceItem(v.items, false, index, func(items []value) value { return &tuple{items: items} })

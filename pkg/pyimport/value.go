@@ -2,8 +2,10 @@ package pyimport
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/imgcheck/imgcheck/pkg/pysource"
 )
@@ -38,7 +40,7 @@ type (
 		split bool   // the parts of a text
 		once  bool   // it is an iterator, and loses each item that the program reads
 		mixed bool   // in an order that is not known
-		of    *class // collections.deque, or nil
+		of    *class // collections.deque, or a view of a dict, or nil
 		held  held
 	}
 	// set is a set or frozenset of known values, in the order of insertion.
@@ -252,7 +254,7 @@ func hashWithin(v value, depth int) (key string, ok bool) {
 	case *class, *function, *module, *builtin:
 		return fmt.Sprintf("o%p", v), true
 	case *instance:
-		return fmt.Sprintf("o%p", v), !v.of.has("__eq__")
+		return fmt.Sprintf("o%p", v), byIdentity(v)
 	}
 	return "", false
 }
@@ -278,7 +280,7 @@ func (r *Run) equalWithin(a, b value, depth int) (eq, known bool) {
 		}
 	case *list:
 		if y, ok := b.(*list); ok {
-			if x.open || y.open || x.once || y.once {
+			if x.open || y.open || x.once || y.once || x.of != nil || y.of != nil {
 				return a == b, a == b || x.once && y.once
 			}
 			return r.equalAll(x.items, y.items, depth+1)
@@ -357,7 +359,7 @@ func byIdentity(v value) bool {
 	case *pathFinder, *module, *function, *builtin, *class:
 		return true
 	case *instance:
-		return v.of.known() && !v.of.has("__eq__") && v.payload == nil
+		return (v.of.known() || v.of.enum) && !v.of.has("__eq__") && v.payload == nil
 	}
 	return false
 }
@@ -517,15 +519,11 @@ func reprWithin(v value, depth int) (text string, known bool) {
 	case int64:
 		return strconv.FormatInt(v, 10), true
 	case float64:
-		s := strconv.FormatFloat(v, 'g', -1, 64)
-		if !strings.ContainsAny(s, ".en") {
-			s += ".0"
-		}
-		return s, true
+		return reprFloat(v), true
 	case string:
 		return quote(v), true
 	case byteText:
-		return "b" + quote(string(v)), true
+		return "b" + quoteBy(string(asRunes(v)), func(c rune) bool { return c >= ' ' && c < 0x7f }), true
 	case *tuple:
 		text, known = reprAll(v.items, depth+1)
 		if len(v.items) == 1 {
@@ -534,7 +532,7 @@ func reprWithin(v value, depth int) (text string, known bool) {
 		return "(" + text + ")", known && v.fields == nil
 	case *list:
 		text, known = reprAll(v.items, depth+1)
-		return "[" + text + "]", known && !v.open && !v.once
+		return "[" + text + "]", known && !v.open && !v.once && v.of == nil
 	}
 	return "…", false
 }
@@ -556,14 +554,56 @@ func reprAll(items []value, depth int) (text string, known bool) {
 	return b.String(), known
 }
 
+// reprFloat is repr() of a float: its shortest digits, in the exponent's form below 1e-4 and from 1e16 on
+// (float_repr_style "short").
+func reprFloat(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "nan"
+	case math.IsInf(v, 0):
+		return strings.TrimPrefix(strings.ToLower(strconv.FormatFloat(v, 'g', -1, 64)), "+")
+	case v != 0 && (math.Abs(v) < 1e-4 || math.Abs(v) >= 1e16):
+		return strconv.FormatFloat(v, 'e', -1, 64)
+	}
+	s := strconv.FormatFloat(v, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
+
 // quote returns repr() of a string.
-func quote(s string) string {
-	q := "'"
+func quote(s string) string { return quoteBy(s, unicode.IsPrint) }
+
+// quoteBy returns a string in the quotes of repr(), with what is not printable escaped.
+func quoteBy(s string, printable func(rune) bool) string {
+	q := '\''
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
-		q = `"`
+		q = '"'
 	}
-	if strings.ContainsAny(s, "\\\n\t\r"+q) {
-		s = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\t", `\t`, "\r", `\r`, q, `\`+q).Replace(s)
+	var b strings.Builder
+	b.WriteRune(q)
+	for _, c := range s {
+		switch {
+		case c == q || c == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(c)
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c == '\t':
+			b.WriteString(`\t`)
+		case c == '\r':
+			b.WriteString(`\r`)
+		case printable(c):
+			b.WriteRune(c)
+		case c < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, c)
+		case c < 0x10000:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, c)
+		}
 	}
-	return q + s + q
+	b.WriteRune(q)
+	return b.String()
 }

@@ -576,6 +576,9 @@ func (p *parser) params(end string, annotated bool) []Param {
 	for !p.isOp(end) && !p.bad {
 		switch {
 		case p.accept("/"):
+			for i := range list {
+				list[i].PositionalOnly = true
+			}
 		case p.accept("?"):
 			list = append(list, Param{Name: "args", Star: "*"}, Param{Name: "kwargs", Star: "**"})
 		case p.isOp("*") && p.ahead(","):

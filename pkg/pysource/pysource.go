@@ -196,9 +196,9 @@ type Case struct {
 // Param is a parameter. Star is "", "*" or "**"; Default may be nil. Parameters that Reduce
 // has left out are *args and **kwargs.
 type Param struct {
-	Name, Star  string
-	Default     Expr
-	KeywordOnly bool
+	Name, Star                  string
+	Default                     Expr
+	KeywordOnly, PositionalOnly bool
 }
 
 // Arg is an argument of a call: positional, `name=value`, or with Star "*" or "**".
