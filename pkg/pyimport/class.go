@@ -29,8 +29,8 @@ type class struct {
 	data bool
 	// meta is its metaclass, as far as a class statement or a base tells, or nil.
 	meta *class
-	// enum says that it is an enumeration whose members are objects of it, and no numbers or texts.
-	enum bool
+	// enumeration says that it is an enumeration whose members are objects of it, and no numbers or texts.
+	enumeration bool
 	// virtual says that classes are registered as its subclasses (abc.ABCMeta.register).
 	virtual bool
 	// make makes an instance of a class that this package implements.
@@ -198,7 +198,7 @@ func (r *Run) makeMembers(c *class) {
 		}
 		made = made || k.module != "enum" && !k.isObject() && (k.attrs.m["__new__"] != nil || k.attrs.m["__init__"] != nil)
 	}
-	c.enum = true
+	c.enumeration = true
 	members := map[string]*instance{}
 	for _, name := range c.attrs.order {
 		v := c.attrs.m[name]

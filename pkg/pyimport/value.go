@@ -359,7 +359,7 @@ func byIdentity(v value) bool {
 	case *pathFinder, *module, *function, *builtin, *class:
 		return true
 	case *instance:
-		return (v.of.known() || v.of.enum) && !v.of.has("__eq__") && v.payload == nil
+		return (v.of.known() || v.of.enumeration) && !v.of.has("__eq__") && v.payload == nil
 	}
 	return false
 }
