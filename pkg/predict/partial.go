@@ -147,6 +147,9 @@ func (e *ends) object() (*elfdeps.Object, error) {
 	le := binary.LittleEndian
 	o := &elfdeps.Object{Type: elf.Type(le.Uint16(h[16:])), Machine: elf.Machine(le.Uint16(h[18:])), Version: le.Uint32(h[20:])}
 	copy(o.Ident[:], h)
+	if o.Type != elf.ET_DYN && o.Type != elf.ET_EXEC { // which no loader loads
+		return nil, errPartly
+	}
 	size, n := uint64(le.Uint16(h[54:])), uint64(le.Uint16(h[56:]))
 	if size != 56 || n == 0 || n > 200 {
 		return nil, errPartly

@@ -150,6 +150,7 @@ func (r *Run) execWhile(s *pysource.While) flow {
 		}
 		if !known {
 			r.either(exprText(s.Cond), func() flow { return loopFlow(r.block(s.Body)) }, func() flow { return next })
+			r.perhapsElse(s.Else)
 			return next
 		}
 		if !is {
@@ -162,8 +163,9 @@ func (r *Run) execWhile(s *pysource.While) flow {
 		case returns:
 			return returns
 		}
-		if r.frame.partial != partial {
-			return next // whether it went on is not known
+		if r.frame.partial != partial { // whether it went on is not known
+			r.perhapsElse(s.Else)
+			return next
 		}
 	}
 	r.note("a loop that is too long")
@@ -217,10 +219,21 @@ func (r *Run) execFor(s *pysource.For) flow {
 	if more == "" {
 		return r.block(s.Else)
 	}
-	return r.either("for "+exprText(s.Target)+" in "+exprText(s.Iter), func() flow {
+	fl := r.either("for "+exprText(s.Target)+" in "+exprText(s.Iter), func() flow {
 		r.assign(s.Target, unknownf("an item of %s", exprText(s.Iter)))
 		return loopFlow(r.block(s.Body))
 	}, func() flow { return next })
+	if fl == next {
+		r.perhapsElse(s.Else)
+	}
+	return fl
+}
+
+// perhapsElse executes the else block of a loop of which it is not known how it ends.
+func (r *Run) perhapsElse(body []pysource.Stmt) {
+	if len(body) > 0 && r.raised == nil && r.stop == "" {
+		r.either("the loop ends", func() flow { return loopFlow(r.block(body)) }, func() flow { return next })
+	}
 }
 
 // execWith executes a with statement.

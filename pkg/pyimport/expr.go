@@ -128,7 +128,12 @@ func (r *Run) evalKind(x pysource.Expr) value {
 	case *pysource.Walrus:
 		v := r.eval(x.Value)
 		if r.raised == nil {
+			f := r.frame
+			for r.frame.comprehension && r.frame.caller != nil { // it names what is outside (PEP 572)
+				r.frame = r.frame.caller
+			}
 			r.assignName(x.Name, v)
+			r.frame = f
 		}
 		return v
 	case *pysource.BadExpr:
@@ -440,7 +445,7 @@ func (r *Run) update(d *dict, v value) {
 // comprehension evaluates a comprehension over known values.
 func (r *Run) comprehension(x *pysource.Comprehension) value {
 	c := &comp{r: r, x: x}
-	f := &frame{module: r.frame.module, file: r.frame.file, line: r.frame.line, vars: r.newNames(), outer: r.closure()}
+	f := &frame{module: r.frame.module, file: r.frame.file, line: r.frame.line, vars: r.newNames(), outer: r.closure(), comprehension: true}
 	f.of, f.self = r.frame.of, r.frame.self
 	if len(x.Fors) > 0 { // evaluated outside
 		c.first = r.look(x.Fors[0].Iter)

@@ -1333,6 +1333,9 @@ func (r *Run) setItem(v, index, w value) {
 			v.items[i] = w
 			return
 		}
+		if ok && !v.open {
+			r.guess("IndexError", "list assignment index out of range")
+		}
 		if s, ok := index.(*slice); ok && !v.open {
 			if from, to, ok := s.bounds(len(v.items)); ok {
 				items, more := r.iterate(w)

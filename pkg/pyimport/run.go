@@ -573,10 +573,12 @@ type frame struct {
 	outer  *frame // of the function's definition, for closures; nil for a module's
 	caller *frame
 	class  bool
-	fields []string        // of a class: its annotated names
-	global map[string]bool // names declared global
-	free   map[string]bool // names declared nonlocal
-	result value
+	// comprehension says that it is that of a comprehension.
+	comprehension bool
+	fields        []string        // of a class: its annotated names
+	global        map[string]bool // names declared global
+	free          map[string]bool // names declared nonlocal
+	result        value
 	// partial is the condition that a part of the frame has ended it, or "".
 	partial string
 	// mayReturn reports that it has ended the frame, not only a loop.
