@@ -40,7 +40,7 @@ type (
 		split bool   // the parts of a text
 		once  bool   // it is an iterator, and loses each item that the program reads
 		mixed bool   // in an order that is not known
-		of    *class // collections.deque, or a view of a dict, or nil
+		of    *class // collections.deque, range, or a view of a dict, or nil
 		held  held
 	}
 	// set is a set or frozenset of known values, in the order of insertion.
