@@ -23,8 +23,6 @@ type class struct {
 	unhashable bool
 	// total says that functools.total_ordering gives it the comparisons that it lacks.
 	total bool
-	// named says that its objects take named arguments as attributes: those of a dataclass.
-	named bool
 	// data says that it is a dataclass.
 	data bool
 	// meta is its metaclass, as far as a class statement or a base tells, or nil.
@@ -105,6 +103,10 @@ func (c *class) find(name string) (value, bool) {
 }
 
 func (c *class) has(name string) bool { _, ok := c.find(name); return ok }
+
+// takesNamed reports whether its objects take named arguments as attributes: those of a dataclass whose __init__ is the one
+// that the decorator makes.
+func (c *class) takesNamed() bool { return c.data && !c.has("__init__") && !c.has("__post_init__") }
 
 // isA reports whether the class is another one or derived from it; known is false if that
 // is not known.
@@ -327,7 +329,7 @@ func (r *Run) newInstance(c *class, a *args) value {
 // argument by position, as fields without a default are not known here, or from __post_init__.
 func (r *Run) hideDefaults(i *instance, a *args) {
 	after := i.of.has("__post_init__")
-	if !after && len(a.pos) == 0 && !a.open && (i.of.named || len(a.kw) == 0) {
+	if !after && len(a.pos) == 0 && !a.open && (i.of.takesNamed() || len(a.kw) == 0) {
 		return
 	}
 	for _, k := range i.of.mro {
@@ -359,7 +361,7 @@ func (r *Run) initialize(i *instance, a *args) {
 		defer r.lazyModule(i, a)
 	}
 	v, ok := i.of.find("__init__")
-	if i.of.named {
+	if i.of.takesNamed() {
 		for _, k := range sortedKeys(a.kw) {
 			r.set(i.attrs, k, a.kw[k])
 		}

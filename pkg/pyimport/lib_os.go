@@ -99,7 +99,15 @@ func pathText(f func(r *Run, p string) value) func(*Run, *args) value {
 		if len(a.pos) == 1 && a.pos[0] == nil {
 			return r.noPath()
 		}
-		return known(r, a)
+		v := known(r, a)
+		if len(a.pos) > 0 {
+			if _, isBytes := a.pos[0].(byteText); isBytes {
+				if s, ok := v.(string); ok {
+					return byteText(s)
+				}
+			}
+		}
+		return v
 	}
 }
 

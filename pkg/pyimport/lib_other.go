@@ -277,7 +277,6 @@ func dataclass(r *Run, a *args) value {
 			c.opaque = "a dataclass"
 		}
 		c.data = true
-		c.named = !c.has("__init__") && !c.has("__post_init__")
 		eq, given := a.kw["eq"]
 		frozen, unsafe := a.kw["frozen"], a.kw["unsafe_hash"]
 		c.unhashable = !a.open && (!given || eq == true) && (frozen == nil || frozen == false) && (unsafe == nil || unsafe == false) && !c.has("__hash__")

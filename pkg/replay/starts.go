@@ -42,6 +42,9 @@ const (
 // process. The tests change it.
 var maxSpan = int64(allSpan)
 
+// maxShared limits the steps of the imports that share one process. The tests change it.
+var maxShared = sharedSpan
+
 // unameOf are the machines as uname(2) names them.
 var unameOf = map[elf.Machine]string{
 	elf.EM_X86_64: "x86_64", elf.EM_AARCH64: "aarch64", elf.EM_386: "i686", elf.EM_ARM: "armv7l", elf.EM_PPC64: "ppc64le",
@@ -192,7 +195,7 @@ func (st *starter) oneAfterAnother(ctx context.Context, same []job) (failing []j
 			failing, done = append(failing, same[done]), done+1
 		}
 	}()
-	run, host := st.process(same[0], min(len(same)*startSpan/8, sharedSpan))
+	run, host := st.process(same[0], min(len(same)*startSpan/8, maxShared))
 	if run == nil {
 		return nil, len(same)
 	}

@@ -97,6 +97,24 @@ func TestSpan(t *testing.T) {
 	}
 }
 
+// TestSharedSpan checks that the imports that share one process share its steps.
+func TestSharedSpan(t *testing.T) {
+	spent := func() int64 {
+		st := newTestStarter(t, "imports-asked.txtar", func(string) {})
+		suspects, others := st.packages()
+		if _, err := st.failing(t.Context(), append(suspects, others...)); err != nil {
+			t.Fatal(err)
+		}
+		return st.spent.Load()
+	}
+	all := spent()
+	defer func(n int) { maxShared = n }(maxShared)
+	maxShared = 1
+	if few := spent(); few >= all {
+		t.Errorf("%d steps were taken, of %d without a limit", few, all)
+	}
+}
+
 // TestSharedSources checks that the replays of an image and of its changed states parse a
 // file once.
 func TestSharedSources(t *testing.T) {
