@@ -33,7 +33,7 @@ const (
 	maxModulesOf = 4       // modules of one package
 	startSpan    = 4 << 20 // steps of the evaluation of one
 	allSpan      = 128 << 20
-	sharedSpan   = 4 * startSpan // steps of the imports that share one process, whose values are all kept: some 100 bytes a step at most
+	sharedSpan   = 4 * startSpan // steps of the imports that share one process, whose values are all kept: up to 180 bytes of the process a step (copies of a dict)
 	startsAtOnce = 16            // between which the steps of all are compared with maxSpan
 )
 
