@@ -55,6 +55,7 @@ func FuzzSettings(f *testing.F) {
 			return
 		}
 		d := json.NewDecoder(strings.NewReader(string(kept)))
+		d.UseNumber() // Python reads larger ones than a float64 holds
 		for {
 			tok, err := d.Token()
 			if err != nil {
