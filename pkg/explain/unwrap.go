@@ -28,7 +28,8 @@ func unwrap(s string) string {
 	if strings.Contains(s, "&") {
 		s = entities.Replace(s)
 	}
-	return refused(answered(lineEnds.Replace(squeeze(typography.Replace(s)))))
+	s = lineEnds.Replace(squeeze(typography.Replace(s)))
+	return refused(answered(strings.Trim(s, " "))) // the first line has no newline before it, the last none behind it
 }
 
 // refusal matches a line of the source that Python refuses, the marks below it, and the error.
