@@ -21,11 +21,11 @@ func (r *Run) circular(name string, back *module) bool {
 	if root != own || r.trial != nil || r.branch != nil {
 		return false
 	}
-	node, possible, tries, over := r.node, len(r.possible), r.tries, r.passedOver
+	node, possible, tries, over, rec := r.node, len(r.possible), r.tries, r.passedOver, r.recorder
 	t := &trial{before: r.loads, back: back}
 	r.trial, r.node = t, &Node{}
 	r.fork("its C code names it", func() flow { r.importModule(name); return next })
-	r.trial, r.node, r.possible, r.tries, r.passedOver = nil, node, r.possible[:possible], tries, over
+	r.trial, r.node, r.possible, r.tries, r.passedOver, r.recorder = nil, node, r.possible[:possible], tries, over, rec
 	return t.circular
 }
 

@@ -16,15 +16,17 @@ type exception struct {
 	from  *Failure // of the host or of a search, or nil
 	// vague reports that its class is not known: whatever is there to catch something may
 	// catch it.
-	vague bool
-	made  *Failure // what failure has returned
-	in    *frame   // that raised it
+	vague   bool
+	several bool     // stands for exceptions of other classes as well
+	made    *Failure // what failure has returned
+	in      *frame   // that raised it
 	// after is a certain failure of the host whose handler raises this one, or that the
 	// function which raises it has caught before; nil if there is none.
 	after *Failure
 	lacks *Lack // of which it tells, or nil
 	// library is the one that the module had searched and not found when it raised it, or "".
 	library string
+	at      map[mutable]any // the values when a branch raised it, of those that recorders have kept
 	// ended reports that it has ended the import of a module, or is raised in place of one
 	// that has.
 	ended bool
@@ -317,26 +319,116 @@ func rethrows(body []pysource.Stmt) bool {
 
 // execTry executes a try statement.
 func (r *Run) execTry(s *pysource.Try) flow {
-	possible := len(r.possible)
-	level := r.tryLevel(s)
-	r.tries = append(r.tries, level)
-	fl := r.block(s.Body)
-	r.tries = r.tries[:len(r.tries)-1]
-	if e := r.raised; e != nil && r.stop == "" {
-		r.skip(s, e)
+	if len(s.Finally) == 0 {
+		return r.execHandlers(s)
+	}
+	kept, possible := r.record(), len(r.possible)
+	fl := r.execHandlers(s)
+	r.recorder = kept.outer
+	if r.stop != "" {
+		return fl
+	}
+	e, result := r.raised, r.frame.result
+	list := slices.Clone(r.possible[possible:])
+	r.possible = r.possible[:possible]
+	for _, p := range list {
 		r.raised = nil
-		fl = r.handle(s, level, e)
-	} else if n := slices.IndexFunc(r.possible[possible:], level.mayCatch); fl == next && len(s.Else) > 0 && n >= 0 {
-		names := level.handlers[level.handlerOf(r.possible[possible+n])].names
-		r.either("not (except "+names+")", func() flow { return r.block(s.Else) }, func() flow { return next })
-	} else if fl == next {
-		fl = r.block(s.Else)
+		o := r.fork("an exception", func() flow {
+			r.rewind(kept, p)
+			if r.block(s.Finally); r.raised == nil {
+				r.raised = p
+			}
+			return next
+		})
+		r.possibly(o.exc, o.states)
 	}
-	if r.raised == nil && r.stop == "" {
-		r.handlePossible(s, level, possible)
-	}
+	r.raised, r.frame.result = e, result
 	return r.finally(s.Finally, fl)
 }
+
+// execHandlers executes a try statement without the statements of its finally.
+func (r *Run) execHandlers(s *pysource.Try) flow {
+	level := r.tryLevel(s)
+	r.tries = append(r.tries, level)
+	kept, possible := r.record(), len(r.possible)
+	fl := r.block(s.Body)
+	r.tries, r.recorder = r.tries[:len(r.tries)-1], kept.outer
+	if r.stop != "" {
+		return fl
+	}
+	e, result := r.raised, r.frame.result
+	sure := -1
+	if e != nil {
+		r.skip(s, e)
+		r.raised = nil
+		sure = level.handlerOf(e)
+	}
+	end := func() flow {
+		switch {
+		case e != nil:
+			return r.handle(s, level, e)
+		case fl == next:
+			return r.block(s.Else)
+		}
+		r.frame.result = result
+		return fl
+	}
+	for i, list := range r.caught(level, possible) {
+		switch why, other := "except "+level.handlers[i].names, end; {
+		case len(list) == 0 || i == sure && e.ofImport():
+		case i == sure: // runs in any case
+			r.blur(kept, list, why)
+			e = r.oneOf(e, list)
+		default:
+			end = func() flow {
+				return r.either(why, func() flow {
+					r.rewind(kept, list[0])
+					r.blur(kept, list[1:], why)
+					return r.runHandler(s.Handlers[i], r.oneOf(list[0], list[1:]))
+				}, other)
+			}
+		}
+	}
+	return end()
+}
+
+// ofImport reports whether an exception is that of an import or a library that fails for certain. Exceptions that only
+// branches raise, such as `if core.VERSION != VERSION: raise ImportError`, do not compete with it.
+func (e *exception) ofImport() bool {
+	return e.ended || e.from != nil && (e.from.Cause != nil || e.from.Type == "ImportError" || e.from.Type == "ModuleNotFoundError")
+}
+
+// caught returns for each handler of a try statement the exceptions of an index on that branches of its body have raised
+// and that it may catch. It takes them off the list.
+func (r *Run) caught(level tryLevel, from int) [][]*exception {
+	by := make([][]*exception, len(level.handlers))
+	list := r.possible[from:]
+	r.spend(len(list))
+	r.possible = r.possible[:from:from]
+	for _, e := range list {
+		if i := level.handlerOf(e); i >= 0 {
+			by[i] = append(by[i], e)
+		} else {
+			r.possible = append(r.possible, e)
+		}
+	}
+	return by
+}
+
+// oneOf returns what stands for an exception in a handler that others may reach as well.
+func (r *Run) oneOf(e *exception, others []*exception) *exception {
+	all := append([]*exception{e}, others...)
+	if !slices.ContainsFunc(others, func(o *exception) bool { return o.of != e.of }) {
+		return e
+	}
+	c := *e
+	c.several = slices.ContainsFunc(all, func(o *exception) bool { return o.vague || o.of.of != e.of.of })
+	c.of = &instance{of: e.of.of, attrs: r.newNames(), exc: &excText{text: "…", vague: true, doubt: anyOfSeveral}}
+	return &c
+}
+
+// anyOfSeveral is the doubt of an exception that a handler raises again, of several that it may have.
+const anyOfSeveral = "it may be another exception"
 
 // finally runs the statements of finally, whatever happened before.
 func (r *Run) finally(body []pysource.Stmt, fl flow) flow {
@@ -483,10 +575,14 @@ func (r *Run) handedOn(a *args) *Failure {
 
 func (r *Run) runHandler(h pysource.Handler, e *exception) flow {
 	if h.Name != "" {
-		if e.of.exc != nil {
-			e.of.exc.doubt = e.doubt
+		if x := e.of.exc; x != nil && x.doubt != anyOfSeveral {
+			x.doubt = e.doubt
 		}
-		r.assignName(h.Name, e.of)
+		var v value = e.of
+		if e.several {
+			v = unknownf("one of several exceptions")
+		}
+		r.assignName(h.Name, v)
 	}
 	f := r.frame
 	f.caught = append(f.caught, e)
@@ -498,39 +594,13 @@ func (r *Run) runHandler(h pysource.Handler, e *exception) flow {
 	return fl
 }
 
-// handlePossible runs, as a branch, the handlers of exceptions that branches of the body
-// have raised.
-func (r *Run) handlePossible(s *pysource.Try, level tryLevel, from int) {
-	if from >= len(r.possible) {
-		return
-	}
-	list := slices.Clone(r.possible[from:])
-	r.possible = r.possible[:from]
-	done := map[int]bool{}
-	for _, e := range list {
-		i := level.handlerOf(e)
-		if i < 0 {
-			r.possible = append(r.possible, e)
-			continue
-		}
-		if done[i] {
-			continue
-		}
-		done[i] = true
-		h := s.Handlers[i]
-		r.either("except "+level.handlers[i].names, func() flow { return r.runHandler(h, e) }, func() flow { return next })
-	}
-}
-
 // handlerOf returns the index of the handler that may catch an exception, or -1.
 func (t tryLevel) handlerOf(e *exception) int {
 	return slices.IndexFunc(t.handlers, func(h tryHandler) bool {
 		is, known := h.catches(e.of.of)
-		return is || !known
+		return is || !known || e.vague
 	})
 }
-
-func (t tryLevel) mayCatch(e *exception) bool { return t.handlerOf(e) >= 0 }
 
 // handled returns the certain failure of the host that the frame is handling, or nil.
 func (r *Run) handled() *Failure {
@@ -547,6 +617,9 @@ func (r *Run) execRaise(s *pysource.Raise) {
 		for f := r.frame; f != nil; f = f.outer {
 			if n := len(f.caught); n > 0 {
 				r.raised = f.caught[n-1]
+				if d := r.raised.of.exc; d != nil && d.doubt == anyOfSeveral {
+					r.raised.doubt = cmp.Or(r.raised.doubt, anyOfSeveral)
+				}
 				if r.raised.doubt == guessed && !r.expectedHere(r.raised) {
 					r.raised = nil // the handler hands on what it does not expect
 				}

@@ -1,6 +1,7 @@
 package pyimport
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,7 +45,7 @@ func (r *Run) rest(list []pysource.Stmt) flow {
 	why := "not (" + r.frame.partial + ")"
 	o := r.fork(why, func() flow { return r.block(list) })
 	if o.exc != nil {
-		r.possible = append(r.possible, o.exc)
+		r.possibly(o.exc, o.states)
 		return next
 	}
 	r.joinStates(why, o, outcome{})
@@ -263,26 +264,53 @@ func (r *Run) execWith(items []pysource.WithItem, body []pysource.Stmt) flow {
 	if items[0].Target != nil {
 		r.assign(items[0].Target, enter)
 	}
+	var kept *recorder
+	possible := len(r.possible)
 	s, isSuppress := ctx.(*suppressor)
 	if isSuppress {
 		r.tries = append(r.tries, tryLevel{handlers: []tryHandler{{types: s.types, names: s.names()}}, depth: r.nesting})
+	}
+	if _, ok := ctx.(*instance); ok || isSuppress {
+		kept = r.record()
 	}
 	fl := r.execWith(items[1:], body)
 	if isSuppress {
 		r.tries = r.tries[:len(r.tries)-1]
 	}
-	e := r.raised
+	e, result := r.raised, r.frame.result
 	r.raised = nil
-	if r.exit(ctx, e) {
-		if e != nil {
+	leave := func(e *exception) flow {
+		r.frame.result = result
+		if r.exit(ctx, e) {
 			return next // after the statement, also where a return has raised the exception
 		}
+		r.raised = cmp.Or(r.raised, e)
 		return fl
 	}
-	if e != nil && r.raised == nil {
-		r.raised = e
+	if kept == nil {
+		return leave(e)
 	}
-	return fl
+	r.recorder = kept.outer
+	if r.stop != "" {
+		return fl
+	}
+	end := func() flow { return leave(e) }
+	list := slices.Clone(r.possible[possible:])
+	r.possible = r.possible[:possible]
+	for _, p := range list {
+		if isSuppress && !s.mayStop(p) {
+			r.possible = append(r.possible, p)
+			continue
+		}
+		other := end
+		end = func() flow {
+			return r.either("an exception in "+exprText(items[0].Context), func() flow {
+				r.rewind(kept, p)
+				return leave(p)
+			}, other)
+		}
+	}
+	return end()
 }
 
 // enter calls __enter__ of a context manager.
@@ -309,7 +337,7 @@ func (r *Run) exit(ctx value, e *exception) bool {
 			return false
 		}
 		is, known := matches(e.of.of, c.types)
-		if !known && e.doubt == "" {
+		if !is && !known && e.doubt == "" {
 			e.doubt = "whether it is suppressed is not known"
 		}
 		return is || e.vague
@@ -343,7 +371,14 @@ func (r *Run) execAssert(s *pysource.Assert) {
 	}
 	is, known, end := r.decide(s.Cond, true)
 	end()
-	if r.raised != nil || is || !known {
+	if r.raised != nil || is {
+		return
+	}
+	if !known {
+		e := &exception{of: &instance{of: r.exceptionClass("AssertionError"), attrs: r.newNames(), exc: &excText{}}, in: r.frame}
+		if r.expected(e) {
+			r.possibly(e, nil)
+		}
 		return
 	}
 	text := ""

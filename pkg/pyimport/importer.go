@@ -1173,7 +1173,7 @@ func (r *Run) mayLack(m *module, name string) {
 	text := &excText{text: "cannot import name '" + name + "' from '" + m.name + "'"}
 	e := &exception{of: &instance{of: r.exceptionClass("ImportError"), attrs: r.newNames(), exc: text}, doubt: setOutside, in: r.frame}
 	if r.expectedHere(e) {
-		r.possible = append(r.possible, e)
+		r.possibly(e, nil)
 	}
 }
 

@@ -1370,14 +1370,26 @@ func (r *Run) setItem(v, index, w value) {
 func (r *Run) delItem(v, index value) {
 	switch v := v.(type) {
 	case *dict:
+		if _, ok, known := v.get(index); !ok && known {
+			text, _ := repr(index)
+			r.guess("KeyError", text)
+			return
+		}
 		r.unsetKey(v, index)
 	case *list:
 		r.change(v)
-		if i, ok := index.(int64); ok && i >= 0 && i < int64(len(v.items)) && !v.open {
-			v.items = slices.Delete(slices.Clone(v.items), int(i), int(i)+1)
-			return
+		i, ok := index.(int64)
+		if i < 0 {
+			i += int64(len(v.items))
 		}
-		v.open = true
+		switch {
+		case !ok || v.open:
+			v.open = true
+		case i >= 0 && i < int64(len(v.items)):
+			v.items = slices.Delete(slices.Clone(v.items), int(i), int(i)+1)
+		default:
+			r.guess("IndexError", "list assignment index out of range")
+		}
 	case *environ:
 		v.delItem(r, index)
 	case *sysModules:

@@ -175,7 +175,8 @@ type Run struct {
 	possible []*exception // of branches that may have run
 	execs    []Exec
 	branch   *branch
-	branches int
+	branches int // and recorders
+	recorder *recorder
 	depth    int
 	basis    basis // of the exceptions of the call from a module's top level
 	calls    int   // of functions, from top levels
@@ -470,7 +471,7 @@ func (r *Run) setArgv(name string, argv []string) {
 // program runs f as the top of a tree.
 func (r *Run) program(name, file string, f func()) *Node {
 	top := &Node{Kind: Program, Name: name, File: file}
-	r.node, r.raised, r.tries, r.possible = top, nil, nil, nil
+	r.node, r.raised, r.tries, r.possible, r.recorder = top, nil, nil, nil, nil
 	if r.stop == "" {
 		f()
 	}

@@ -12,8 +12,9 @@ import (
 
 // mark is the part of a mutable value that says which branches have kept it.
 type mark struct {
-	born, kept int
-	call       int // of the statement of a module that made it (basis)
+	born int // the latest branch or recorder when it was made
+	kept int
+	call int // of the statement of a module that made it (basis)
 }
 
 func (m *mark) marks() *mark { return m }
@@ -59,23 +60,110 @@ type outcome struct {
 
 // born returns the mark of a new mutable value.
 func (r *Run) born() mark {
-	if r.branch == nil {
-		return mark{call: r.basis.call}
-	}
-	return mark{born: r.branch.id, call: r.basis.call}
+	return mark{born: r.branches, call: r.basis.call}
 }
 
 // change must be called before a mutable value is changed.
 func (r *Run) change(m mutable) {
 	b, k := r.branch, m.marks()
+	r.keep(m)
 	if b == nil || k.born >= b.id || k.kept == b.id {
 		return
 	}
-	if n, ok := m.(*names); ok {
-		r.spend(len(n.order) / 4)
-	}
+	r.spend(copySteps(m))
 	b.kept = append(b.kept, kept{m, m.snapshot()})
 	k.kept = b.id
+}
+
+// copySteps returns the steps for the copy that the first change after a snapshot makes.
+func copySteps(m mutable) int {
+	switch m := m.(type) {
+	case *names:
+		return len(m.order) / 4
+	case *dict:
+		return len(m.pairs) / 4
+	}
+	return 0
+}
+
+// recorder keeps the values that the body of a try statement changes, as they were before it. A handler of an exception
+// that a branch of the body may raise finds them as they were at that moment (exception.at).
+type recorder struct {
+	id    int
+	outer *recorder
+	kept  []kept
+	seen  map[mutable]bool
+}
+
+// record begins to keep the values that change, until the recorder is taken off.
+func (r *Run) record() *recorder {
+	r.branches++
+	r.recorder = &recorder{id: r.branches, outer: r.recorder}
+	return r.recorder
+}
+
+// keep keeps a value that is about to change. Modules that are loaded stay loaded, and with them the importers that they
+// have added: an import that may fail would else make all later ones uncertain.
+func (r *Run) keep(m mutable) {
+	if n, ok := m.(*names); ok && n.modules || m == mutable(r.metaPath) {
+		return
+	}
+	for c := r.recorder; c != nil && m.marks().born < c.id && !c.seen[m]; c = c.outer {
+		r.spend(copySteps(m))
+		if c.seen == nil {
+			c.seen = map[mutable]bool{}
+		}
+		c.seen[m] = true
+		c.kept = append(c.kept, kept{m, m.snapshot()})
+	}
+}
+
+// possibly notes that a branch raises an exception, after the state that the branch has left.
+func (r *Run) possibly(e *exception, states []kept) {
+	r.possible = append(r.possible, e)
+	if r.recorder == nil || r.stop != "" {
+		return
+	}
+	e.at = map[mutable]any{}
+	for c := r.recorder; c != nil; c = c.outer {
+		r.spend(1 + len(c.kept))
+		for _, k := range c.kept {
+			e.at[k.of] = k.of.snapshot()
+		}
+	}
+	for _, s := range states {
+		e.at[s.of] = s.old
+	}
+}
+
+// when returns the value of what a recorder has kept at the moment of an exception.
+func (k kept) when(e *exception) any {
+	if v, ok := e.at[k.of]; ok {
+		return v
+	}
+	return k.old // it was changed later
+}
+
+// rewind sets what has changed since a recorder began to the values at the moment of an exception.
+func (r *Run) rewind(c *recorder, e *exception) {
+	r.spend(len(c.kept))
+	for _, k := range c.kept {
+		r.change(k.of)
+		k.of.restore(k.when(e))
+	}
+}
+
+// blur joins the state with that at the moments of other exceptions.
+func (r *Run) blur(c *recorder, list []*exception, why string) {
+	u := &unknown{why: "depends on " + why}
+	for _, e := range list {
+		r.spend(len(c.kept))
+		for _, k := range c.kept {
+			now := k.of.snapshot()
+			r.change(k.of)
+			k.of.join(r, now, k.when(e), u)
+		}
+	}
 }
 
 // fork runs f as a branch, and then restores the state as it was.
@@ -117,7 +205,7 @@ func (r *Run) either(why string, a, b func() flow) flow {
 	y := r.fork("not ("+why+")", b)
 	for _, o := range []outcome{x, y} {
 		if o.exc != nil {
-			r.possible = append(r.possible, o.exc)
+			r.possibly(o.exc, o.states)
 		}
 	}
 	switch {
@@ -353,7 +441,7 @@ func (l *list) snapshot() any { return listState{l.items, l.open} }
 func (l *list) restore(s any) { t := s.(listState); l.items, l.open = t.items, t.open }
 func (l *list) join(r *Run, a, b any, why *unknown) {
 	x, y := a.(listState), b.(listState)
-	if n := len(y.items) - len(x.items); !x.open && !y.open && n != 0 { // one of both has more at its front
+	if n := len(y.items) - len(x.items); l == r.path && !x.open && !y.open && n != 0 { // one of both has more at its front
 		short, long := x.items, y.items
 		if n < 0 {
 			short, long = long, short
@@ -367,7 +455,7 @@ func (l *list) join(r *Run, a, b any, why *unknown) {
 	l.items, l.open = joinItems(r, x.items, y.items, why), x.open || y.open || len(x.items) != len(y.items)
 }
 
-// maxFront limits the items that a list may perhaps have more at its front, as sys.path after
+// maxFront limits the items that sys.path may perhaps have more at its front, as after
 // `if d not in sys.path: sys.path.insert(0, d)`.
 const maxFront = 4
 
