@@ -375,7 +375,7 @@ func (r *Run) execHandlers(s *pysource.Try) flow {
 	}
 	for i, list := range r.caught(level, possible) {
 		switch why, other := "except "+level.handlers[i].names, end; {
-		case len(list) == 0 || i == sure && e.ofImport():
+		case len(list) == 0 || e != nil && e.ofImport():
 		case i == sure: // runs in any case
 			r.blur(kept, list, why)
 			e = r.oneOf(e, list)

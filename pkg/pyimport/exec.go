@@ -297,6 +297,9 @@ func (r *Run) execWith(items []pysource.WithItem, body []pysource.Stmt) flow {
 	end := func() flow { return leave(e) }
 	list := slices.Clone(r.possible[possible:])
 	r.possible = r.possible[:possible]
+	if e != nil && e.ofImport() {
+		list = nil
+	}
 	for _, p := range list {
 		if isSuppress && !s.mayStop(p) {
 			r.possible = append(r.possible, p)
