@@ -67,3 +67,16 @@ func TestSharedState(t *testing.T) {
 	restore(x)
 	check("the first branch after the join", []string{"b", "c", "x"}, "b", "x", "c", int64(1), "x", int64(1))
 }
+
+// TestSame checks that a value of any kind is the same as itself after two branches.
+func TestSame(t *testing.T) {
+	r := testRun(t, &txtar.Archive{Files: []txtar.File{{Name: "main.py"}}})
+	for _, v := range []value{nil, true, int64(1), 1.5, "text", &list{}, &dict{}, &lazyTable{}, &unknown{}, &suppressor{}, &method{}} {
+		if !r.same(v, v) {
+			t.Errorf("%T is not the same as itself", v)
+		}
+	}
+	if r.same(&lazyTable{}, &lazyTable{}) || r.same(int64(1), true) {
+		t.Error("two values are the same")
+	}
+}

@@ -3,6 +3,7 @@ package pyimport
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode"
@@ -191,10 +192,8 @@ func comparable(v value) bool {
 	switch v.(type) {
 	case pysource.Ellipsis, nil, bool, int64, float64, string, byteText:
 		return true
-	case *tuple, *list, *set, *dict, *class, *instance, *module, *function, *builtin, *method, *unknown, *filePath:
-		return true
 	}
-	return false
+	return reflect.TypeOf(v).Kind() == reflect.Pointer
 }
 
 func (r *Run) sameAll(a, b []value, depth int) bool {
