@@ -392,8 +392,8 @@ func (r *Run) execHandlers(s *pysource.Try) flow {
 	return end()
 }
 
-// ofImport reports whether an exception is that of an import or a library that fails for certain. Exceptions that only
-// branches raise, such as `if core.VERSION != VERSION: raise ImportError`, do not compete with it.
+// ofImport reports whether an exception is that of an import or a library that fails. If no branch has raised it, those that
+// only branches raise, such as that of `if core.VERSION != VERSION: raise ImportError`, do not compete with it.
 func (e *exception) ofImport() bool {
 	return e.ended || e.from != nil && (e.from.Cause != nil || e.from.Type == "ImportError" || e.from.Type == "ModuleNotFoundError")
 }
