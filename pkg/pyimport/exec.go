@@ -266,9 +266,11 @@ func (r *Run) execWith(items []pysource.WithItem, body []pysource.Stmt) flow {
 	}
 	var kept *recorder
 	possible := len(r.possible)
+	var level tryLevel
 	s, isSuppress := ctx.(*suppressor)
 	if isSuppress {
-		r.tries = append(r.tries, tryLevel{handlers: []tryHandler{{types: s.types, names: s.names()}}, depth: r.nesting})
+		level = tryLevel{handlers: []tryHandler{{types: s.types, names: s.names()}}, depth: r.nesting}
+		r.tries = append(r.tries, level)
 	}
 	if _, ok := ctx.(*instance); ok || isSuppress {
 		kept = r.record()
@@ -301,7 +303,7 @@ func (r *Run) execWith(items []pysource.WithItem, body []pysource.Stmt) flow {
 		list = nil
 	}
 	for _, p := range list {
-		if isSuppress && !s.mayStop(p) {
+		if isSuppress && level.handlerOf(p) < 0 {
 			r.possible = append(r.possible, p)
 			continue
 		}

@@ -228,12 +228,6 @@ func (*suppressor) typeName() string                { return "contextlib.suppres
 func (*suppressor) attr(*Run, string) (value, bool) { return nil, false }
 func (s *suppressor) names() string                 { return typesText(s.types) }
 
-// mayStop reports whether it may stop an exception.
-func (s *suppressor) mayStop(e *exception) bool {
-	is, known := matches(e.of.of, s.types)
-	return is || !known || e.vague
-}
-
 // quietContext is a context manager that stops no exception. Its __enter__ returns as, if that is
 // not nil.
 type quietContext struct{ as value }
